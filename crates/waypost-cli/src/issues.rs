@@ -14,10 +14,10 @@ use waypost_ledger::{Index, Summary};
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{CommandContext, in_one_line};
 use waypost::claims::{self, Held};
-use waypost::issue_ops::{self, CONFLICTED, unread_warning};
 use waypost::ledger::{Change, Ledger};
+use waypost::ops;
+use waypost::ops::issue::{CONFLICTED, unread_warning};
 use waypost::place::Place;
-use waypost::prune::prune_large;
 use waypost::repos::Repos;
 
 /// The opened ledgers, with the state that commands about issues need.
@@ -30,12 +30,6 @@ pub(crate) struct LedgerContext {
 }
 
 impl LedgerContext {
-    /// Applies changes, and returns each issue afterwards with the number of its ledger. The first change in a clone
-    /// also configures git's merge driver for the ledger.
-    pub(crate) fn apply(&self, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
-        issue_ops::apply(&self.place, &self.ledger, changes)
-    }
-
     /// Returns the number of a named repository; without a name, of the current one.
     pub(crate) fn target(&self, named: Option<&str>) -> Result<usize> {
         let Some(named) = named else { return Ok(0) };
@@ -49,7 +43,7 @@ impl LedgerContext {
 
     /// Returns a record as JSON: its fields as spelled in the ledger, and its origin.
     pub(crate) fn json(&self, record: &Record, ledger: usize) -> Result<Box<RawValue>> {
-        let shown = issue_ops::shown(&self.ledger, record, ledger)?;
+        let shown = ops::issue::shown(&self.ledger, record, ledger)?;
         RawValue::from_string(shown.to_line()).map_err(|error| Error::internal("a record is not JSON").because(error))
     }
 
@@ -137,21 +131,31 @@ impl CommandContext {
     /// Applies changes and prints the changed issues, one line each, with a verb.
     pub(crate) fn change(&mut self, changes: &[Change], verb: &str) -> Result<()> {
         let ledger_cx = self.open_ledgers()?;
-        let records = ledger_cx.apply(changes)?;
-        self.prune_if_large(&ledger_cx);
+        let records = self.apply(&ledger_cx, changes)?;
         self.answer_changed(&ledger_cx, verb, &records)
     }
 
-    /// Prunes ledgers that exceed the configured size.
-    pub(crate) fn prune_if_large(&mut self, ledger_cx: &LedgerContext) {
-        for pruned in prune_large(&ledger_cx.place, &ledger_cx.ledger) {
-            // The command itself succeeded, so a failed pruning is only a warning.
-            match pruned {
-                Ok(pruned) if pruned.issues.is_empty() => {}
-                Ok(pruned) => self.ui.note(&format!("pruned {} closed issues", pruned.issues.len())),
-                Err(error) => self.ui.warn(&format!("the ledger could not be pruned: {}", error.full_message())),
-            }
+    /// Applies changes, and returns each issue afterwards with the number of its ledger.
+    pub(crate) fn apply(&mut self, ledger_cx: &LedgerContext, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
+        let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
+        self.apply_placed(ledger_cx, &unplaced, false)
+    }
+
+    /// Like [`apply`](Self::apply), for changes with a position in a file. A dry run only checks whether they are possible.
+    pub(crate) fn apply_placed(
+        &mut self,
+        ledger_cx: &LedgerContext,
+        changes: &[(&str, &Change)],
+        is_dry_run: bool,
+    ) -> Result<Vec<(Record, usize)>> {
+        let changed = ops::issue::apply(&ledger_cx.place, &ledger_cx.ledger, changes, is_dry_run)?;
+        for warning in &changed.warnings {
+            self.ui.warn(warning);
         }
+        if changed.pruned > 0 {
+            self.ui.note(&format!("pruned {} closed issues", changed.pruned));
+        }
+        Ok(changed.records)
     }
 
     /// Prints changed issues, all with the same verb.

@@ -209,7 +209,9 @@ pub fn main() -> ExitCode {
     let variables = Variables::of_process();
     let ui = Ui::new(global.json, global.quiet, global.color, &variables);
     let mut cx = CommandContext { ui, variables, global, place: None, uses_store: false };
-    match change_directory(cx.global.directory.as_deref()).and_then(|()| run(&mut cx, &matches)) {
+    let result = change_directory(cx.global.directory.as_deref()).and_then(|()| run(&mut cx, &matches));
+    cx.ui.print_pending_warnings();
+    match result {
         Ok(code) => code,
         Err(error) => {
             let store = cx.place.as_ref().filter(|_| cx.uses_store).and_then(|place| place.store().ok());
@@ -323,7 +325,8 @@ impl CommandContext {
         self.uses_store = true;
         let place = self.place()?;
         let shown = place.warnings.len();
-        let session = Session::open(place)?;
+        let mut session = Session::open(place)?;
+        session.collect_warnings_in(self.ui.pending.clone());
         for warning in &session.place.warnings[shown..] {
             self.ui.warn(warning);
         }

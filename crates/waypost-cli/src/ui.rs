@@ -13,6 +13,7 @@ use waypost_core::{Error, Result};
 
 use super::escape::escape;
 use waypost::environment::Variables;
+use waypost::session::Warnings;
 
 const SCHEMA: &str = "waypost/1";
 
@@ -43,11 +44,20 @@ pub(crate) struct Ui {
     terminals_have_color: bool,
     /// Each warning is printed once and is part of a JSON answer.
     warnings: Vec<String>,
+    /// Warnings of operations, printed with the next answer.
+    pub(crate) pending: Warnings,
 }
 
 impl Ui {
     pub(crate) fn new(json: bool, quiet: bool, color: Color, variables: &Variables) -> Self {
-        Ui { json, quiet, color, terminals_have_color: variables.allow_color(), warnings: Vec::new() }
+        Ui {
+            json,
+            quiet,
+            color,
+            terminals_have_color: variables.allow_color(),
+            warnings: Vec::new(),
+            pending: Warnings::default(),
+        }
     }
 
     /// Prints the result of the command: `data` as JSON, or the text that `text` writes.
@@ -63,16 +73,28 @@ impl Ui {
     fn answer_with(&self, data: &impl Serialize, next: Option<u64>, text: impl FnOnce(&mut Text)) -> Result<()> {
         let output = if self.json {
             // Serialized directly: a `Value` would change the spelling of numbers that other tools wrote.
-            let answer = Answer { schema: SCHEMA, data, next, warnings: &self.warnings };
+            let warnings: Vec<String> = self.warnings.iter().cloned().chain(self.pending.take()).collect();
+            let answer = Answer { schema: SCHEMA, data, next, warnings: &warnings };
             let answer = serde_json::to_string(&answer)
                 .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
             format!("{answer}\n")
         } else {
+            self.print_pending_warnings();
             let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: terminal_width() };
             text(&mut page);
             page.out
         };
         print(&output)
+    }
+
+    /// Prints the warnings of operations that no answer included, unless the output is JSON.
+    pub(crate) fn print_pending_warnings(&self) {
+        if self.json {
+            return;
+        }
+        for warning in self.pending.take() {
+            self.print_labelled(WARN, "warning", &warning);
+        }
     }
 
     /// Prints one part of a long text result immediately.

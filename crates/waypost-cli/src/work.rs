@@ -16,7 +16,7 @@ use super::issues::{file_or_stdin, text_or_stdin};
 pub(crate) use super::spans::parse_duration;
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
 use super::{CommandContext, in_one_line};
-use waypost::claims;
+use waypost::app::deliver_pending_notices;
 use waypost::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
 use waypost::session::Session;
 use waypost::survey::{find, survey};
@@ -84,9 +84,7 @@ impl CommandContext {
     /// finishing a task warns about it.
     pub(crate) fn work(&mut self) -> Result<Session> {
         let mut session = self.session()?;
-        if let Err(error) = claims::deliver_notices(&mut session) {
-            log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
-        }
+        deliver_pending_notices(&mut session);
         Ok(session)
     }
 
@@ -127,7 +125,7 @@ pub(crate) fn wait_for<T>(
     let end = timeout.and_then(|millis| Instant::now().checked_add(Duration::from_millis(millis)));
     loop {
         // Read before polling, so that a write during the poll ends the wait immediately.
-        let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
+        let last = session.call(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
         if let Some(found) = poll(session)? {
             return Ok(Some(found));
         }

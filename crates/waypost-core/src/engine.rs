@@ -13,7 +13,7 @@ use crate::error::{Error, Result};
 use crate::id::Entropy;
 use crate::model::{Repository, SavedAnswer, Worktree, kind};
 use crate::op::repository::register;
-use crate::op::{self, DecodedOperation, Effect, Operation, OperationEntry};
+use crate::op::{self, DecodedOperation, Effect, OperationEntry, StoreOperation};
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
 use crate::work::expire_due;
@@ -27,7 +27,7 @@ const ANSWER_CLEANUP_INTERVAL: u64 = 64;
 ///
 /// With a key, repeating the request has no further effect and returns the same answer.
 #[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
-pub fn write<O: Operation>(
+pub fn write<O: StoreOperation>(
     store: &mut dyn Store,
     caller: &Caller,
     entropy: &mut dyn Entropy,
@@ -80,7 +80,7 @@ fn drawn_key(store: &dyn Store, entropy: &mut dyn Entropy, key: Option<&str>) ->
 struct Retry {
     /// Whether the request is idempotent. Otherwise it is not retried if its outcome is unknown.
     is_repeatable: bool,
-    /// As [`Operation::USES_RESERVE`].
+    /// As [`StoreOperation::USES_RESERVE`].
     uses_reserve: bool,
 }
 
@@ -162,7 +162,7 @@ impl<'a> WriteTransaction<'a> {
 
     /// Runs an operation. After an error, the caller has to [`undo`](Self::undo) the step before it commits other
     /// steps.
-    pub fn step<O: Operation>(
+    pub fn step<O: StoreOperation>(
         &mut self,
         caller: &Caller,
         entropy: &mut dyn Entropy,
@@ -184,9 +184,9 @@ impl<'a> WriteTransaction<'a> {
         entry: &OperationEntry,
         arguments: Value,
     ) -> Result<Value> {
-        debug_assert_eq!(entry.effect, Effect::Write, "{} does not write", entry.name);
+        debug_assert_eq!(entry.about.effect, Effect::Write, "{} does not write", entry.about.name);
         let DecodedOperation { arguments, run } = (entry.decode)(arguments)?;
-        self.run(caller, entropy, key, Step { name: entry.name, arguments, run, restore: entry.restore_answer })
+        self.run(caller, entropy, key, Step { name: entry.about.name, arguments, run, restore: entry.restore_answer })
     }
 
     fn run<A: Serialize, R: FnOnce(&mut OpContext<'_>) -> Result<A>>(
@@ -270,7 +270,7 @@ fn move_clock(cx: &mut OpContext<'_>, anchor: Option<&Anchor>, shift_ms: i64) ->
 
 /// Runs an operation that only reads.
 #[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
-pub fn read<O: Operation>(
+pub fn read<O: StoreOperation>(
     store: &mut dyn Store,
     caller: &Caller,
     entropy: &mut dyn Entropy,
@@ -298,7 +298,7 @@ pub fn read_json(
     entry: &OperationEntry,
     arguments: Value,
 ) -> Result<Value> {
-    debug_assert_eq!(entry.effect, Effect::Read, "{} does not only read", entry.name);
+    debug_assert_eq!(entry.about.effect, Effect::Read, "{} does not only read", entry.about.name);
     refuse_unstorable(&arguments)?;
     query(store, |tx| {
         let now = tx.now()?;

@@ -21,9 +21,9 @@ use waypost_core::model::{
 };
 use waypost_core::op::{
     AckMessage, AddTask, AnswerQuestion, AskQuestion, AssignTask, CancelWorkflow, CheckpointTask, ClaimTask,
-    CreateWorkflow, EndIssueLease, ExpireDue, FailTask, FinishTask, Heartbeat, LeaseIssue, ListInbox, Operation,
-    PauseTask, PauseWorkflow, RegisterAgent, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow,
-    RetireAgent, SendMessage, SkipTask, StartWorkflow,
+    CreateWorkflow, EndIssueLease, ExpireDue, FailTask, FinishTask, Heartbeat, LeaseIssue, ListInbox, PauseTask,
+    PauseWorkflow, RegisterAgent, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow, RetireAgent,
+    SendMessage, SkipTask, StartWorkflow, StoreOperation,
 };
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
@@ -258,7 +258,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    fn call<O: Operation>(&mut self, operation: O) -> Result<Value> {
+    fn call<O: StoreOperation>(&mut self, operation: O) -> Result<Value> {
         let answer = engine::write(self.store, &self.caller, &mut self.entropy, Some(&self.key), operation)?;
         Ok(serde_json::to_value(answer).unwrap())
     }

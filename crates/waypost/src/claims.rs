@@ -327,9 +327,10 @@ mod tests {
     use waypost_core::op::{ClaimTask, CreateWorkflow, FinishTask};
 
     use super::*;
-    use crate::issue_ops;
     use crate::jobs::{self, Request, Settings};
     use crate::ledger::{Edit, place_of};
+    use crate::operation::AppContext;
+    use crate::ops;
 
     /// Creates an issue and a task `fix` for it.
     fn issue_with_task(place: &Place) -> String {
@@ -346,8 +347,8 @@ mod tests {
     }
 
     fn close(place: &Place, agent: &str, issue: &str) -> Result<Value> {
-        let entry = issue_ops::named("close_issue").unwrap();
-        (entry.run)(&place.used_by(agent, Some(agent)), json!({ "issue": issue }), None)
+        let entry = ops::all().find(|entry| entry.about.name == "close_issue").unwrap();
+        (entry.run)(&mut AppContext::new(&place.used_by(agent, Some(agent)), None), json!({ "issue": issue }))
     }
 
     #[test]

@@ -87,6 +87,15 @@ pub struct Caller {
     pub origin: Option<Origin>,
 }
 
+/// The answer of a server.
+#[derive(Debug)]
+pub struct Answered {
+    /// The answer of the operation.
+    pub answer: Value,
+    /// The warnings about it.
+    pub warnings: Vec<String>,
+}
+
 impl Client {
     /// Creates a client for a URL. `socket` is the path, if the URL names a Unix socket.
     pub fn new(url: &str, socket: Option<PathBuf>, token: Option<String>) -> Result<Client> {
@@ -114,7 +123,7 @@ impl Client {
     }
 
     /// Runs an operation. With a key it can be retried, and the server runs it once.
-    pub fn call(&mut self, operation: &str, arguments: &Value, caller: &Caller, key: Option<&str>) -> Result<Value> {
+    pub fn call(&mut self, operation: &str, arguments: &Value, caller: &Caller, key: Option<&str>) -> Result<Answered> {
         let path = format!("/api/v1/op/{operation}");
         let body = Bytes::from(arguments.to_string());
         let timeout = ANSWER_TIMEOUT + Duration::from_secs((body.len() / MIN_BYTES_PER_SECOND) as u64);
@@ -173,7 +182,7 @@ impl Client {
     }
 
     /// Sends a request and reads the answer.
-    fn send(&mut self, request: Request<Full<Bytes>>, timeout: Duration) -> Result<Value> {
+    fn send(&mut self, request: Request<Full<Bytes>>, timeout: Duration) -> Result<Answered> {
         let Client { address, runtime, sender, shown, .. } = self;
         let lost = |why: &dyn std::fmt::Display| {
             Error::unavailable(format!("the server {shown} did not answer")).because(why).outcome_unknown()
@@ -200,7 +209,10 @@ impl Client {
         };
         let mut answer: Value = serde_json::from_slice(&bytes).map_err(|_| not_waypost())?;
         if status == StatusCode::OK {
-            return answer.get_mut("data").map(Value::take).ok_or_else(not_waypost);
+            let warnings = answer.get("warnings").and_then(Value::as_array).into_iter().flatten();
+            let warnings = warnings.filter_map(Value::as_str).map(str::to_owned).collect();
+            let answer = answer.get_mut("data").map(Value::take).ok_or_else(not_waypost)?;
+            return Ok(Answered { answer, warnings });
         }
         let error = wire::read_error(&answer).ok_or_else(not_waypost)?;
         Err(match status {

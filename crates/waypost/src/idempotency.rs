@@ -5,15 +5,15 @@
 //! changes to issues set a final state, so a repetition has no effect or is refused: a released issue cannot be
 //! released again.
 
-use crate::host::Who;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::context::OpContext;
 use waypost_core::model::SavedAnswer;
-use waypost_core::op::{Effect, Operation};
+use waypost_core::op::{Effect, Operation, StoreOperation};
 use waypost_core::{Error, Kind, Result};
 
+use crate::operation::{Reply, Who};
 use crate::session::Session;
 use crate::tokens::hash;
 
@@ -24,8 +24,8 @@ pub(crate) fn once(
     key: &str,
     operation: &str,
     arguments: &Value,
-    run: impl FnOnce() -> Result<Value>,
-) -> Result<Value> {
+    run: impl FnOnce() -> Result<Reply>,
+) -> Result<Reply> {
     // Validated before the operation runs: the store would reject the key only afterwards.
     if key.is_empty() || key.len() > 200 || key.chars().any(char::is_control) {
         return Err(Error::invalid(format!("invalid idempotency key {key:?}"))
@@ -35,7 +35,7 @@ pub(crate) fn once(
     let is_same = |known: &Answered| known.operation == operation && known.request == request;
     let known = |known: Answered| {
         if is_same(&known) {
-            return Ok(known.answer);
+            return Ok(Reply { answer: known.answer, warnings: known.warnings });
         }
         Err(Error::conflict(format!("the key {key:?} was used for another request"))
             .hint("use a new key for each request"))
@@ -43,10 +43,11 @@ pub(crate) fn once(
     if let Some(before) = store(Step::Recall(key.to_owned()))? {
         return known(before);
     }
-    let answer = run()?;
-    let answered = Answered { operation: operation.to_owned(), request: request.clone(), answer: answer.clone() };
+    let reply = run()?;
+    let Reply { answer, warnings } = reply.clone();
+    let answered = Answered { operation: operation.to_owned(), request: request.clone(), answer, warnings };
     match store(Step::Keep(key.to_owned(), answered)) {
-        Ok(_) => Ok(answer),
+        Ok(_) => Ok(reply),
         // Another process ran the same request and saved its answer first.
         Err(error) if error.kind() == Kind::Conflict => match store(Step::Recall(key.to_owned()))? {
             Some(first) => known(first),
@@ -92,6 +93,8 @@ pub(crate) struct Answered {
     operation: String,
     request: String,
     answer: Value,
+    #[serde(default)]
+    warnings: Vec<String>,
 }
 
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
@@ -109,13 +112,15 @@ impl Operation for Recall {
     const SUMMARY: &'static str = "Return the saved answer of a key";
     const EFFECT: Effect = Effect::Read;
     type Answer = Recalled;
+}
 
+impl StoreOperation for Recall {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Recalled> {
         let Some(SavedAnswer { operation, request, answer, .. }) = cx.tx.answer_get(&self.key)? else {
             return Ok(Recalled { answered: None });
         };
         if operation != Keep::NAME {
-            return Ok(Recalled { answered: Some(Answered { operation, request, answer }) });
+            return Ok(Recalled { answered: Some(Answered { operation, request, answer, warnings: Vec::new() }) });
         }
         let kept: Keep = serde_json::from_value(answer).map_err(|error| {
             Error::damaged(format!("cannot decode the saved answer of key {:?}", self.key)).because(error)
@@ -136,7 +141,9 @@ impl Operation for Keep {
     const SUMMARY: &'static str = "Save the answer of a key";
     const EFFECT: Effect = Effect::Write;
     type Answer = Keep;
+}
 
+impl StoreOperation for Keep {
     /// Records no event: the operation itself did, or changed a ledger.
     fn run(self, _: &mut OpContext<'_>) -> Result<Keep> {
         Ok(self)

@@ -2,10 +2,11 @@
 //!
 //! Programs that work with issues start at [`ledger::Ledger`].
 //!
-//! [`place`] finds where everything is stored, and why; [`session`] opens the chosen store and runs operations for the
-//! caller's worktree. The program `way` is the crate `waypost-cli`.
+//! [`place`] finds where everything is stored, and why; [`session`] opens the chosen store for the caller's worktree;
+//! [`app`] runs operations. The program `way` is the crate `waypost-cli`.
 
 pub mod access;
+pub mod app;
 pub mod bytes;
 pub mod claims;
 pub mod client;
@@ -13,25 +14,23 @@ pub mod config;
 pub mod environment;
 pub mod epics;
 pub mod history;
-pub mod host;
 mod idempotency;
 pub mod import;
-pub mod issue_ops;
-pub mod job_ops;
 pub mod jobs;
 pub mod ledger;
 pub mod merge_driver;
 pub mod move_issues;
+pub mod operation;
+pub mod ops;
 pub mod origin;
 pub mod place;
 pub mod plans;
 pub mod proposals;
 pub mod prune;
 pub mod repos;
-pub mod serving;
 pub mod session;
 pub mod signals;
-pub mod single_host;
+pub mod steps;
 pub mod survey;
 pub mod sync;
 pub mod system;

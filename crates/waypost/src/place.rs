@@ -357,6 +357,11 @@ impl Place {
         place
     }
 
+    /// Returns whether the store is behind a server.
+    pub fn is_served(&self) -> Result<bool> {
+        Ok(matches!(self.store()?.location, Location::Server(_)))
+    }
+
     /// Returns the agent that claims work and sends messages, if the caller named one.
     pub fn agent(&self) -> Option<String> {
         let named = self.request.agent.clone().or_else(|| self.variables.text(WAYPOST_AGENT));

@@ -1,6 +1,7 @@
 //! An open store, used from one worktree.
 
 use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use crate::client::{self, Client};
@@ -10,7 +11,7 @@ use waypost_core::context::Caller;
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
-use waypost_core::op::{Effect, ExpireDue, ListWorktrees, Operation, OperationEntry, Register};
+use waypost_core::op::{Effect, ExpireDue, ListWorktrees, Operation, OperationEntry, Register, StoreOperation};
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result, path_text};
@@ -41,6 +42,29 @@ pub struct Session {
     entropy: SystemEntropy,
     /// Why this worktree cannot write, if so.
     identity_error: Option<Error>,
+    /// Receives warnings about operations.
+    warnings: Warnings,
+}
+
+/// Warnings about operations, each once. Clones share them.
+#[derive(Clone, Debug, Default)]
+pub struct Warnings(Arc<Mutex<Vec<String>>>);
+
+impl Warnings {
+    /// Adds warnings.
+    pub fn add(&self, warnings: impl IntoIterator<Item = String>) {
+        let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        for warning in warnings {
+            if !known.contains(&warning) {
+                known.push(warning);
+            }
+        }
+    }
+
+    /// Removes and returns all warnings.
+    pub fn take(&self) -> Vec<String> {
+        std::mem::take(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
 }
 
 impl Session {
@@ -96,7 +120,8 @@ impl Session {
             let (repository, worktree) = (caller.repository.clone(), caller.worktree.clone());
             remote.caller.origin = identity_error.is_none().then_some(Origin { repository, worktree });
         }
-        let mut session = Session { place, choice, store, caller, entropy, identity_error };
+        let mut session =
+            Session { place, choice, store, caller, entropy, identity_error, warnings: Warnings::default() };
         if !is_known && !session.store.is_read_only() {
             session.register_worktree()?;
         }
@@ -120,27 +145,30 @@ impl Session {
     }
 
     /// Runs an operation that only reads. First it expires due leases and applies other due transitions, if it can write.
-    pub fn read<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+    pub(crate) fn read<O: StoreOperation>(&mut self, operation: O) -> Result<O::Answer> {
         if let Backend::Remote(remote) = &mut self.store {
-            return remote.run(&operation, None);
+            return remote.run(&operation, None, &self.warnings);
         }
         self.expire_due()?;
         let caller = self.caller.clone();
         engine::read(self.store()?, &caller, &mut SystemEntropy, operation)
     }
 
-    /// Runs an operation of the table. Arguments and answer are JSON.
-    pub fn call(&mut self, entry: &OperationEntry, key: Option<&str>, arguments: Value) -> Result<Value> {
-        if let (Effect::Write, Some(error)) = (entry.effect, &self.identity_error) {
+    /// Runs an operation of the table, without the steps around it. Arguments and answer are JSON.
+    pub(crate) fn run_json(&mut self, entry: &OperationEntry, key: Option<&str>, arguments: Value) -> Result<Value> {
+        if let (Effect::Write, Some(error)) = (entry.about.effect, &self.identity_error) {
             return Err(error.clone());
         }
         if let Backend::Remote(remote) = &mut self.store {
             // The answer can get lost, and a retry must not run the operation again.
-            let own = (entry.effect == Effect::Write && key.is_none()).then(|| engine::own_key(&mut self.entropy));
-            return remote.client.call(entry.name, &arguments, &remote.caller, key.or(own.as_deref()));
+            let own =
+                (entry.about.effect == Effect::Write && key.is_none()).then(|| engine::own_key(&mut self.entropy));
+            let reply = remote.client.call(entry.about.name, &arguments, &remote.caller, key.or(own.as_deref()))?;
+            self.warnings.add(reply.warnings);
+            return Ok(reply.answer);
         }
         let caller = self.caller.clone();
-        match entry.effect {
+        match entry.about.effect {
             Effect::Read => {
                 self.expire_due()?;
                 engine::read_json(self.store()?, &caller, &mut SystemEntropy, entry, arguments)
@@ -157,12 +185,12 @@ impl Session {
     }
 
     /// Runs an operation that writes. Its effect is on disk when this returns.
-    pub fn write<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+    pub(crate) fn write<O: StoreOperation>(&mut self, operation: O) -> Result<O::Answer> {
         self.write_once(None, operation)
     }
 
     /// Runs an operation that writes, once per key: a retry with the same key returns the first answer.
-    pub fn write_once<O: Operation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
+    pub(crate) fn write_once<O: StoreOperation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
         if let Some(error) = &self.identity_error {
             return Err(error.clone());
         }
@@ -171,9 +199,43 @@ impl Session {
             Backend::Remote(remote) => {
                 // The answer can get lost, and a retry must not run the operation again.
                 let own = key.is_none().then(|| engine::own_key(&mut self.entropy));
-                remote.run(&operation, key.or(own.as_deref()))
+                remote.run(&operation, key.or(own.as_deref()), &self.warnings)
             }
         }
+    }
+
+    /// Runs an operation, without the steps around it.
+    pub(crate) fn run<O: StoreOperation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
+        match O::EFFECT {
+            Effect::Read => self.read(operation),
+            Effect::Write => self.write_once(key, operation),
+        }
+    }
+
+    /// Returns where warnings about operations are collected.
+    pub fn warnings(&self) -> &Warnings {
+        &self.warnings
+    }
+
+    /// Collects warnings about operations together with those of others.
+    pub fn collect_warnings_in(&mut self, warnings: Warnings) {
+        self.warnings = warnings;
+    }
+
+    /// Returns whether transitions are due that the next write applies. A server applies its own.
+    pub(crate) fn is_due(&mut self) -> Result<bool> {
+        match &mut self.store {
+            Backend::Local(store) => engine::is_due(store),
+            Backend::Remote(_) => Ok(false),
+        }
+    }
+
+    /// Runs `work` in the name of another caller. The place stays that of the session.
+    pub(crate) fn with_caller<T>(&mut self, caller: Caller, work: impl FnOnce(&mut Session) -> T) -> T {
+        let own = std::mem::replace(&mut self.caller, caller);
+        let result = work(self);
+        self.caller = own;
+        result
     }
 
     /// Sets the author and the agent of all further operations.
@@ -222,7 +284,7 @@ impl Session {
     /// Calls an operation of the server that is not an operation of the store.
     pub fn ask_server(&mut self, operation: &str, arguments: &Value) -> Result<Value> {
         match &mut self.store {
-            Backend::Remote(remote) => remote.client.call(operation, arguments, &remote.caller, None),
+            Backend::Remote(remote) => Ok(remote.client.call(operation, arguments, &remote.caller, None)?.answer),
             Backend::Local(_) => {
                 Err(Error::refused(format!("{operation} needs a server, and the store is not on one")))
             }
@@ -302,11 +364,12 @@ struct Remote {
 }
 
 impl Remote {
-    fn run<O: Operation>(&mut self, operation: &O, key: Option<&str>) -> Result<O::Answer> {
+    fn run<O: Operation>(&mut self, operation: &O, key: Option<&str>, warnings: &Warnings) -> Result<O::Answer> {
         let arguments = serde_json::to_value(operation)
             .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
-        let answer = self.client.call(O::NAME, &arguments, &self.caller, key)?;
-        serde_json::from_value(answer).map_err(|error| {
+        let reply = self.client.call(O::NAME, &arguments, &self.caller, key)?;
+        warnings.add(reply.warnings);
+        serde_json::from_value(reply.answer).map_err(|error| {
             Error::unavailable(format!("cannot read the answer of the server to {}", O::NAME))
                 .because(error)
                 .hint("use the same version of Waypost on both sides")
@@ -319,7 +382,7 @@ impl Backend {
         match self {
             Backend::Local(store) => engine::query(store, |tx| tx.worktree_get(id)),
             Backend::Remote(remote) => {
-                let known = remote.run(&ListWorktrees {}, None)?.worktrees;
+                let known = remote.run(&ListWorktrees {}, None, &Warnings::default())?.worktrees;
                 Ok(known.into_iter().find(|worktree| worktree.id == *id))
             }
         }

@@ -3,7 +3,8 @@
 use std::io::ErrorKind;
 use std::path::PathBuf;
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use waypost_core::id::{RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Worktree};
 use waypost_core::op::ListWorktrees;
@@ -14,7 +15,7 @@ use waypost_workspace::{Environment, ListedWorktree, detect, repository_id, work
 use crate::session::Session;
 
 /// A worktree, as stored and as found on disk.
-#[derive(Clone, Debug, Serialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Surveyed {
     /// Its id; none if no command ever ran in it. The store may not know it.
     pub id: Option<WorktreeId>,
@@ -22,6 +23,7 @@ pub struct Surveyed {
     pub name: String,
     /// Its current or last path.
     #[serde(with = "path_text::serde")]
+    #[schemars(with = "String")]
     pub path: PathBuf,
     /// Its current or last branch.
     pub branch: Option<String>,
@@ -36,7 +38,7 @@ pub struct Surveyed {
 }
 
 /// The state of a worktree.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum State {
     /// The caller is in it.

@@ -87,7 +87,7 @@ impl Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    for (record, ledger) in ledger_cx.apply(&args.changes(ledger_cx.now)?)? {
+    for (record, ledger) in cx.apply(&ledger_cx, &args.changes(ledger_cx.now)?)? {
         // The user just typed the title, so the answer omits it.
         let id = record.text("id").unwrap_or_default();
         cx.ui.answer(&ledger_cx.json(&record, ledger)?, |text| {

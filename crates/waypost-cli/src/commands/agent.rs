@@ -148,7 +148,7 @@ fn register(cx: &mut CommandContext, args: &RegisterArgs) -> Result<ExitCode> {
         timeout_ms: args.timeout,
         max_claims: args.max_claims,
     };
-    let agent = cx.session()?.write(operation)?;
+    let agent = cx.session()?.call(operation)?;
     cx.ui.answer(&agent, |text| {
         text.line(format!("Registered {} {} as {}", agent.role, agent.name, agent.id));
     })?;
@@ -159,7 +159,7 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> 
     let mut session = cx.session()?;
     let HeartbeatArgs { task, workflow, epoch } = args;
     let operation = Heartbeat { task: task.clone(), workflow: workflow.clone(), epoch: *epoch };
-    let alive: Alive = session.write(operation)?;
+    let alive: Alive = session.call(operation)?;
     let now = session.now()?;
     cx.ui.answer(&alive, |text| {
         if alive.is_cancelled {
@@ -194,7 +194,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<ExitCode> {
         status: args.status,
         retired: args.all,
     };
-    let agents = session.read(operation)?.agents;
+    let agents = session.call(operation)?.agents;
     let now = session.now()?;
     cx.ui.answer(&agents, |text| {
         if !agents.is_empty() {
@@ -209,7 +209,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<ExitCode> {
 
 fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let seen = session.read(ShowAgent { agent: args.target.clone() })?;
+    let seen = session.call(ShowAgent { agent: args.target.clone() })?;
     let now = session.now()?;
     cx.ui.answer(&seen, |text| {
         let Agent { id, name, runtime, role, capabilities, .. } = &seen.agent;
@@ -246,7 +246,7 @@ fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<ExitCode> {
 }
 
 fn retire(cx: &mut CommandContext, args: &RetireArgs) -> Result<ExitCode> {
-    let agent = cx.session()?.write(RetireAgent { agent: args.target.clone() })?;
+    let agent = cx.session()?.call(RetireAgent { agent: args.target.clone() })?;
     cx.ui.answer(&agent, |text| text.line(format!("Retired {} {}", agent.role, agent.name)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -11,7 +11,6 @@ use waypost_core::{Error, Kind, Result};
 use crate::CommandContext;
 use crate::commands::{add, assign, claim, close, comment, delete, dep, label, release, reopen, update};
 use crate::issues::file_or_stdin;
-use waypost::issue_ops;
 use waypost::ledger::Change;
 
 /// Apply many changes atomically: all or none
@@ -43,7 +42,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return Err(Error::new(Kind::NothingToDo, "the file contains no changes"));
     }
     let placed: Vec<(&str, &Change)> = changes.iter().map(|(place, change)| (place.as_str(), change)).collect();
-    let records = issue_ops::apply_placed(&ledger_cx.place, &ledger_cx.ledger, &placed, args.dry_run)?;
+    let records = cx.apply_placed(&ledger_cx, &placed, args.dry_run)?;
     let verb = |change: &Change| change.verb();
     let data: Vec<Value> = changes
         .iter()

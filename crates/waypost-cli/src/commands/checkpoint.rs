@@ -46,7 +46,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         before: args.before,
         limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit },
     };
-    let list = session.read(operation)?;
+    let list = session.call(operation)?;
     // Checkpoints are numbered without gaps.
     let more = list.checkpoints.last().filter(|last| last.sequence > 1).map(|last| {
         format!(

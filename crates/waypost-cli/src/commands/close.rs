@@ -40,8 +40,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         let is_over = |entry: &IndexedIssue| ledger_cx.ledger.terms().statuses.category(&entry.issue.status).is_over();
         Ok(found.filter(is_over).map(|entry| entry.issue.id).collect::<Vec<String>>())
     })?;
-    let records = ledger_cx.apply(&changes)?;
-    cx.prune_if_large(&ledger_cx);
+    let records = cx.apply(&ledger_cx, &changes)?;
     let verb = |id: &str| if before.iter().any(|known| known == id) { "Already closed" } else { "Closed" };
     cx.answer_each(&ledger_cx, verb, &records)?;
     Ok(ExitCode::SUCCESS)

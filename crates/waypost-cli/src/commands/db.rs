@@ -213,7 +213,7 @@ fn vacuum(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let (before, after) = sqlite_store(&session, "autovacuum does this")?.vacuum()?;
     let data = json!({ "bytes_before": before, "bytes_after": after });
-    session.write(RecordMaintenance { what: Maintenance::Vacuumed, detail: data.clone() })?;
+    session.call(RecordMaintenance { what: Maintenance::Vacuumed, detail: data.clone() })?;
     cx.ui.answer(&data, |text| {
         text.line(format!("Vacuumed the store: {} before, {} after", bytes(before), bytes(after)));
     })?;
@@ -222,7 +222,7 @@ fn vacuum(cx: &mut CommandContext) -> Result<ExitCode> {
 
 fn accept_failover(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = Session::open_after_failover(cx.place()?)?;
-    let accepted = session.write(AcceptFailover {})?;
+    let accepted = session.call(AcceptFailover {})?;
     cx.ui.answer(&accepted, |text| {
         let leases = if accepted.leases == 1 { "1 lease".to_owned() } else { format!("{} leases", accepted.leases) };
         text.line(format!("Accepted {} instead of {}; ended {leases}", accepted.after, accepted.before));
@@ -287,7 +287,7 @@ fn probe(cx: &mut CommandContext, writes: u32) -> Result<ExitCode> {
     for number in 1..=writes {
         let one = Instant::now();
         let detail = json!({ "number": number, "of": writes });
-        let recorded = session.write(RecordMaintenance { what: Maintenance::Probed, detail })?;
+        let recorded = session.call(RecordMaintenance { what: Maintenance::Probed, detail })?;
         let took = one.elapsed().as_secs_f64() * 1000.0;
         cx.ui.progress(&format!("event {} on disk after {took:.2} ms", recorded.sequence))?;
         times.push(took);

@@ -220,7 +220,7 @@ fn identity(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
         return;
     };
     let recorded = || -> Result<Option<Worktree>> {
-        let known = Session::open(place.clone())?.read(ListWorktrees {})?;
+        let known = Session::open(place.clone())?.call(ListWorktrees {})?;
         let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
         Ok(known.worktrees.into_iter().rev().find(|row| row.path == here && row.removed_at.is_none()))
     };
@@ -341,7 +341,7 @@ fn clock(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> Resul
         } else if ahead > MAX_AHEAD_MS {
             let detail = format!("the store's time is {now}, but the clock shows {wall}: an earlier clock was wrong");
             if fix {
-                session.write(RepairClock {})?;
+                session.call(RepairClock {})?;
                 (Verdict::Fixed, detail, "reset the store's time to the clock; leases have their normal length again")
             } else {
                 (Verdict::Broken, detail, "if the clock is right (see date): way doctor --fix")

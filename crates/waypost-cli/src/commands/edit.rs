@@ -49,7 +49,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         remove(&file);
         return Err(Error::new(Kind::NothingToDo, "the issue was not changed"));
     }
-    let records = ledger_cx.apply(&[Change::Update(issue.id, edit).forced(args.force)]).map_err(kept)?;
+    let records = cx.apply(&ledger_cx, &[Change::Update(issue.id, edit).forced(args.force)]).map_err(kept)?;
     remove(&file);
     cx.answer_changed(&ledger_cx, "Changed", &records)?;
     Ok(ExitCode::SUCCESS)

@@ -68,7 +68,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if args.follow {
         return follow(cx, &mut session, query);
     }
-    let list = session.read(ListEvents { query })?;
+    let list = session.call(ListEvents { query })?;
     let names = Names::of(&mut session)?;
     cx.ui.answer_page(&list.events, list.next, |text| {
         text.table(&list.events.iter().map(|event| names.row(event)).collect::<Vec<_>>());
@@ -84,10 +84,10 @@ fn follow(cx: &mut CommandContext, session: &mut Session, mut query: EventQuery)
     query.limit = PAGE_SIZE;
     if query.since.is_none() {
         let newest = EventQuery { limit: 0, ..query.clone() };
-        query.since = Some(session.read(ListEvents { query: newest })?.last);
+        query.since = Some(session.call(ListEvents { query: newest })?.last);
     }
     loop {
-        let list = session.read(ListEvents { query: query.clone() })?;
+        let list = session.call(ListEvents { query: query.clone() })?;
         if list.events.iter().any(|event| event.kind.ends_with(".registered")) {
             names = Names::of(session)?;
         }
@@ -112,11 +112,11 @@ pub(crate) struct Names(BTreeMap<String, String>);
 
 impl Names {
     pub(crate) fn of(session: &mut Session) -> Result<Names> {
-        let known = session.read(ListWorktrees {})?;
+        let known = session.call(ListWorktrees {})?;
         let worktrees = known.worktrees.into_iter().map(|worktree| (String::from(worktree.id), worktree.name));
         let repositories = known.repositories.into_iter().map(|one| (String::from(one.id), one.name));
         let all_agents = ListAgents { role: None, capability: None, status: None, retired: true };
-        let agents = session.read(all_agents)?.agents.into_iter();
+        let agents = session.call(all_agents)?.agents.into_iter();
         let agents = agents.map(|seen| (String::from(seen.agent.id), seen.agent.name));
         Ok(Names(repositories.chain(worktrees).chain(agents).collect()))
     }

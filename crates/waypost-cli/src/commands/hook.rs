@@ -7,13 +7,14 @@ use std::process::ExitCode;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use waypost_core::Result;
-use waypost_core::op::{Heartbeat, LeaseView, ListLeases, Prime};
+use waypost_core::op::{Heartbeat, LeaseView, ListLeases};
 
 use crate::CommandContext;
 use crate::setup::Agent;
 use crate::ui::print;
-use waypost::claims;
+use waypost::app::deliver_pending_notices;
 use waypost::environment::CLAUDE_ENV_FILE;
+use waypost::ops::agent::Prime;
 use waypost::session::Session;
 
 /// Maximum size of the JSON that an agent writes to standard input.
@@ -75,17 +76,15 @@ fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, session_name: Opt
     let place = cx.place()?;
     let name = place.agent().unwrap_or_else(|| place.actor());
     let mut session = Session::open(place)?;
-    if let Err(error) = claims::deliver_notices(&mut session) {
-        log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
-    }
-    let mut held = session.read(ListLeases {})?.leases;
+    deliver_pending_notices(&mut session);
+    let mut held = session.call(ListLeases {})?.leases;
     held.retain(|lease| lease.holder_name == name);
     if !held.is_empty() {
-        session.write(Heartbeat { task: None, workflow: None, epoch: None })?;
+        session.call(Heartbeat { task: None, workflow: None, epoch: None })?;
     }
     Ok(match moment {
         "start" => {
-            let context = session.read(Prime::default())?;
+            let context = session.call_app(Prime::default())?;
             start_output(agent, &format!("{}{}", context.text, introduction(cx, &session, agent, &name)))
         }
         "compact" if !held.is_empty() => compact_output(agent, &reminder(&name, &held)),

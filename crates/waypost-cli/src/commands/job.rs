@@ -290,7 +290,7 @@ fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Re
         let path = expand(path, &session.place.cwd, &session.place.variables)?;
         let repo = Repo::open(&path, &session.place.variables).map_err(|error| error.within(path.display()))?;
         let id = waypost_workspace::ensure_repository_id(&repo.checkout.private_dir, &mut SystemEntropy)?;
-        session.write(waypost_core::op::AddRepository { repository: repo.as_known(id.clone()) })?;
+        session.call(waypost_core::op::AddRepository { repository: repo.as_known(id.clone()) })?;
         Ok(id)
     });
     let repository = repository.transpose()?;
@@ -390,7 +390,7 @@ fn describe_failure(job: &JobView) -> String {
 
 fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
     let operation = ListJobs { status: args.status, live: args.live, task: args.task.clone(), limit: Some(args.limit) };
-    let jobs = session.read(operation)?.jobs;
+    let jobs = session.call(operation)?.jobs;
     let now = session.now()?;
     cx.ui.answer(&jobs, |text| {
         if !jobs.is_empty() {
@@ -656,7 +656,7 @@ fn note(cx: &mut CommandContext, session: &mut Session, args: &NoteArgs) -> Resu
         tokens: *tokens,
         cost: *cost,
     };
-    let noted = session.write(operation)?;
+    let noted = session.call(operation)?;
     cx.ui.answer(&noted, |text| text.line(format!("Updated job {}", noted.job.id)))?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,12 +3,11 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use waypost::host::Who;
+use waypost::app::{App, Who};
 use waypost_core::Result;
 use waypost_server::mcp;
 
 use crate::CommandContext;
-use waypost::single_host::SingleHost;
 
 /// Serve one agent over MCP, on standard input and output
 ///
@@ -24,6 +23,6 @@ pub(crate) fn run(cx: &mut CommandContext, _: &Args) -> Result<ExitCode> {
     // Fail at start, where clients show the error, instead of on every call.
     place.store()?;
     let who = Who { actor: place.actor(), agent: place.agent() };
-    mcp::serve_stdio(Arc::new(SingleHost::new(place)), who)?;
+    mcp::serve_stdio(Arc::new(App::one_process(place)), who)?;
     Ok(ExitCode::SUCCESS)
 }

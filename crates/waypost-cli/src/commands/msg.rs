@@ -189,7 +189,7 @@ fn send(cx: &mut CommandContext, args: &SendArgs) -> Result<ExitCode> {
         task: task.clone(),
         ttl_ms: *ttl,
     };
-    let message = cx.session()?.write_once(key.as_deref(), operation)?;
+    let message = cx.session()?.call_once(key.as_deref(), operation)?;
     cx.ui.answer(&message, |text| text.line(format!("Sent {}", message.id)))?;
     Ok(ExitCode::SUCCESS)
 }
@@ -208,7 +208,7 @@ fn broadcast(cx: &mut CommandContext, args: &BroadcastArgs) -> Result<ExitCode> 
         task: task.clone(),
         ttl_ms: *ttl,
     };
-    let messages: Vec<Message> = cx.session()?.write_once(key.as_deref(), operation)?.messages;
+    let messages: Vec<Message> = cx.session()?.call_once(key.as_deref(), operation)?.messages;
     cx.ui.answer(&messages, |text| match messages.len() {
         1 => text.line("Sent to 1 agent"),
         count => text.line(format!("Sent to {count} agents")),
@@ -222,7 +222,7 @@ fn inbox(cx: &mut CommandContext, args: &InboxArgs) -> Result<ExitCode> {
     let inbox = if args.wait {
         wait(&mut session, operation, args.timeout.map(Duration::from_millis))?
     } else {
-        session.write(operation)?
+        session.call(operation)?
     };
     let now = session.now()?;
     cx.ui.answer(&inbox.messages, |text| {
@@ -248,13 +248,13 @@ fn wait(session: &mut Session, operation: ListInbox, timeout: Option<Duration>) 
     let heartbeat = Heartbeat { task: None, workflow: None, epoch: None };
     let start = Instant::now();
     loop {
-        let heartbeat_interval = Duration::from_millis(session.write(heartbeat.clone())?.next_ms);
+        let heartbeat_interval = Duration::from_millis(session.call(heartbeat.clone())?.next_ms);
         let sent_at = Instant::now();
         while sent_at.elapsed() < heartbeat_interval {
-            let last = session.read(ListEvents { query: EventQuery::default() })?.last;
+            let last = session.call(ListEvents { query: EventQuery::default() })?.last;
             // Check the inbox after reading the last event: a message that arrives in between ends the wait at once.
-            if session.read(ShowAgent { agent: reader.clone() })?.unread > 0 {
-                return session.write(operation);
+            if session.call(ShowAgent { agent: reader.clone() })?.unread > 0 {
+                return session.call(operation);
             }
             let left = timeout.map(|timeout| timeout.saturating_sub(start.elapsed()));
             if left.is_some_and(|left| left.is_zero()) {
@@ -268,14 +268,14 @@ fn wait(session: &mut Session, operation: ListInbox, timeout: Option<Duration>) 
 
 fn read(cx: &mut CommandContext, args: &ReadArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let message = session.write(ReadMessage { message: args.message.clone() })?;
+    let message = session.call(ReadMessage { message: args.message.clone() })?;
     let now = session.now()?;
     cx.ui.answer(&message, |text| show(text, &message, now, None))?;
     Ok(ExitCode::SUCCESS)
 }
 
 fn ack(cx: &mut CommandContext, args: &AckArgs) -> Result<ExitCode> {
-    let acked = cx.session()?.write(AckMessage { messages: args.messages.clone() })?;
+    let acked = cx.session()?.call(AckMessage { messages: args.messages.clone() })?;
     cx.ui.answer(&acked, |text| {
         let count = if acked.messages.len() == 1 {
             "1 message".to_owned()
@@ -289,7 +289,7 @@ fn ack(cx: &mut CommandContext, args: &AckArgs) -> Result<ExitCode> {
 
 fn thread(cx: &mut CommandContext, args: &ThreadArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let messages = session.read(ShowThread { message: args.message.clone() })?.messages;
+    let messages = session.call(ShowThread { message: args.message.clone() })?.messages;
     let now = session.now()?;
     cx.ui.answer(&messages, |text| {
         for (number, message) in messages.iter().enumerate() {

@@ -62,7 +62,7 @@ fn add(cx: &mut CommandContext, path: &std::path::Path) -> Result<ExitCode> {
     let path = expand(path, &session.place.cwd, &session.place.variables)?;
     let found = Repo::open(&path, &session.place.variables).map_err(|error| error.within(path.display()))?;
     let id = ensure_repository_id(&found.checkout.private_dir, &mut SystemEntropy)?;
-    let repository = session.write(AddRepository { repository: found.as_known(id) })?;
+    let repository = session.call(AddRepository { repository: found.as_known(id) })?;
     cx.ui.answer(&repository, |text| {
         text.line(format!(
             "Registered repository {} at {} as {}",
@@ -77,7 +77,7 @@ fn add(cx: &mut CommandContext, path: &std::path::Path) -> Result<ExitCode> {
 fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let own = session.repository().id.clone();
-    let all = session.read(ListRepositories {})?.repositories;
+    let all = session.call(ListRepositories {})?.repositories;
     cx.ui.answer(&all, |text| {
         let header = ["  NAME", "VCS", "WORKTREES", "LIVE WORKFLOWS", "ID", "PATH"].map(|title| styled(DIM, title));
         let rows = all.iter().map(|seen| {
@@ -101,11 +101,11 @@ fn remove(cx: &mut CommandContext, target: &str) -> Result<ExitCode> {
     let mut session = cx.session()?;
     // The store contains the canonical path only.
     let path = session.place.cwd.join(target);
-    let known = session.read(ListRepositories {})?.repositories;
+    let known = session.call(ListRepositories {})?.repositories;
     let at = std::fs::canonicalize(&path).unwrap_or(path);
     let named = known.iter().find(|seen| seen.repository.path == at).map(|seen| seen.repository.id.to_string());
     let operation = RemoveRepository { repository: named.unwrap_or_else(|| target.to_owned()) };
-    let repository = session.write(operation)?;
+    let repository = session.call(operation)?;
     cx.ui.answer(&repository, |text| {
         text.line(format!("Unregistered repository {} at {}", repository.name, repository.path.display()));
     })?;

@@ -16,8 +16,8 @@ use waypost_server::http::{Config, Listener, serve};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, cell, log_line, styled};
+use waypost::app::App;
 use waypost::place::{Place, expand};
-use waypost::serving::Serving;
 use waypost::tokens::{Tokens, hash, random_hex};
 
 /// The default port.
@@ -66,7 +66,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             Error::invalid(format!("{wrong:?} is not a host name")).hint("use a name such as way.example.org:8443")
         );
     }
-    let serving = Serving::open(&place)?;
+    let app = App::group_commit(&place)?;
     let tokens = Tokens::of(&place)?;
     let token_path = tokens.ensure_owner_token()?;
     let tcp = TcpListener::bind(SocketAddr::new(args.listen, args.port)).map_err(|error| {
@@ -96,10 +96,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         rows.extend(login.as_ref().map(|login| vec![styled(BOLD, "browser"), cell(login)]));
         text.table(&rows);
     })?;
-    let serving = Arc::new(serving);
-    let jobs = Arc::clone(&serving);
+    let app = Arc::new(app);
+    let jobs = Arc::clone(&app);
     let served = serve(
-        serving,
+        app,
         Config {
             listeners: vec![Listener::Tcp(tcp), Listener::Unix(unix)],
             allowed_hosts: args.allowed_hosts.clone(),

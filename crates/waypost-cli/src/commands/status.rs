@@ -3,25 +3,19 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use serde_json::{Value, json};
+use waypost_core::Result;
 use waypost_core::id::WorktreeId;
-use waypost_core::model::{EventQuery, JobStatus, TaskStatus, WorkflowStatus};
-use waypost_core::op::{GetStatus, JobView, ListEvents, ListJobs, Status};
+use waypost_core::model::{JobStatus, TaskStatus, WorkflowStatus};
+use waypost_core::op::{JobView, WorkStatus};
 use waypost_core::time::Timestamp;
 use waypost_core::work::view::{TaskView, WorkflowView};
-use waypost_core::{Error, Result};
 
 use super::events::{Names, summary};
 use crate::CommandContext;
 use crate::spans::{format_coarse_duration, format_deadline};
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, cell_keeping_end, styled};
-use waypost::jobs;
-use waypost::ledger::Ledger;
-use waypost::session::Session;
-use waypost::survey::{State, Surveyed, find, survey};
-
-/// Number of recent events to show.
-const MAX_RECENT_EVENTS: u32 = 5;
+use waypost::ops::store::{GetStatus, IssueCounts, Status};
+use waypost::survey::{State, Surveyed, survey};
 
 /// Show the status of all worktrees; items that need attention come first
 #[derive(clap::Args)]
@@ -39,76 +33,34 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let all = survey(&mut session)?;
-    let mut worktrees = all.clone();
-    let mut worktree_id = None;
-    if let Some(reference) = &cx.global.worktree {
-        let one = find(&worktrees, reference, &session.place.cwd)?.clone();
-        if one.last_seen.is_none() {
-            return Err(Error::not_found(format!("worktree {} has never used this store", one.name)));
-        }
-        worktree_id.clone_from(&one.id);
-        worktrees = vec![one];
-    }
-    jobs::reap_orphaned_jobs(&mut session)?;
-    let mut running = session.read(ListJobs { status: None, live: true, task: None, limit: Some(args.limit) })?.jobs;
-    running.retain(|view| worktree_id.as_ref().is_none_or(|id| view.job.worktree_id == *id));
-    let status = session.read(GetStatus { worktree_id: worktree_id.clone(), limit: args.limit })?;
-    let history = session
-        .read(ListEvents { query: EventQuery { worktree_id, limit: MAX_RECENT_EVENTS, ..EventQuery::default() } })?;
+    let worktree_id = cx.worktree_filter(&mut session)?;
+    let status = session.call_app(GetStatus { worktree_id, limit: Some(args.limit) })?;
     let names = Names::of(&mut session)?;
     let now = session.now()?;
-    let issues = issues(&session, now)?;
-    let choice = &session.choice;
-    let Status { questions, dead, messages, stuck, working, ready, waiting, workflows, agents, .. } = &status;
-    let data = json!({
-        "questions": questions,
-        "dead": dead,
-        "messages": messages,
-        "stuck": stuck,
-        "working": working,
-        "ready": ready,
-        "waiting": waiting,
-        "workflows": workflows,
-        "agents": agents,
-        "jobs": running,
-        "issues": issues,
-        "issues_in_work": status.issues,
-        "totals": status.totals,
-        "worktrees": worktrees,
-        "store": {
-            "path": choice.location.to_string(),
-            "kind": choice.location.kind(),
-            "scope": choice.scope,
-            "source": choice.source.source,
-            "because": choice.source.because,
-            "events": history.last,
-        },
-        "events": history.events,
-    });
-    let page = Page { status: &status, places: places(&all), now };
-    cx.ui.answer(&data, |text| {
+    let page = Page { status: &status.work, places: places(&all), now };
+    let Status { jobs, issues, worktrees, store, events, .. } = &status;
+    cx.ui.answer(&status, |text| {
         page.attention(text);
         page.work(text);
-        if !running.is_empty() {
+        if !jobs.is_empty() {
             text.heading("Jobs");
-            let rows = running.iter().map(|view| page.job(view)).collect();
+            let rows = jobs.iter().map(|view| page.job(view)).collect();
             text.fitted_table(rows, 4);
             text.gap();
         }
-        if issues.is_some() || !status.issues.is_empty() {
+        if issues.is_some() || !status.work.issues.is_empty() {
             page.issues(text, issues.as_ref());
         }
-        page.worktrees(text, &worktrees, cx.global.worktree.is_some());
+        page.worktrees(text, worktrees, cx.global.worktree.is_some());
         text.heading("Store");
         text.fitted_table(
-            vec![vec![cell(""), cell_keeping_end(&choice.location), styled(DIM, format!("{} events", history.last))]],
+            vec![vec![cell(""), cell_keeping_end(&store.path), styled(DIM, format!("{} events", store.events))]],
             1,
         );
-        if !history.events.is_empty() {
+        if !events.is_empty() {
             text.gap();
             text.heading("Latest");
-            let rows: Vec<_> = history
-                .events
+            let rows: Vec<_> = events
                 .iter()
                 .map(|event| {
                     let summary = summary(event);
@@ -130,7 +82,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 
 /// The text output, section by section.
 struct Page<'a> {
-    status: &'a Status,
+    status: &'a WorkStatus,
     /// The names of worktrees, qualified with their repository if there are several repositories.
     places: BTreeMap<WorktreeId, String>,
     now: Timestamp,
@@ -150,7 +102,7 @@ impl Page<'_> {
 
     /// Writes the items that need the user's attention.
     fn attention(&self, text: &mut Text) {
-        let Status { questions, dead, messages, stuck, totals, .. } = self.status;
+        let WorkStatus { questions, dead, messages, stuck, totals, .. } = self.status;
         let mut rows: Vec<Vec<Cell>> = Vec::new();
         let mut add = |style: Style, kind: &str, subject: String, detail: &str, place: &str, age: String| {
             rows.push(vec![
@@ -205,7 +157,7 @@ impl Page<'_> {
 
     /// Writes the tasks, workflows and agents.
     fn work(&self, text: &mut Text) {
-        let Status { working, ready, waiting, workflows, agents, totals, .. } = self.status;
+        let WorkStatus { working, ready, waiting, workflows, agents, totals, .. } = self.status;
         self.section(text, "Working", working, totals.working, "way task list", |seen| {
             let since = seen.task.started_at.map_or_else(String::new, |moment| moment.ago(self.now));
             let left = seen
@@ -303,11 +255,11 @@ impl Page<'_> {
         ]
     }
 
-    fn issues(&self, text: &mut Text, counts: Option<&Value>) {
+    fn issues(&self, text: &mut Text, counts: Option<&IssueCounts>) {
         text.heading("Issues");
-        if let Some(counts) = counts {
-            let counts = ["ready", "open", "in_progress", "closed"]
-                .map(|key| cell(format!("  {} {}", counts[key], key.replace('_', " "))));
+        if let Some(IssueCounts { ready, open, in_progress, closed }) = counts {
+            let counts = [(ready, "ready"), (open, "open"), (in_progress, "in progress"), (closed, "closed")]
+                .map(|(count, name)| cell(format!("  {count} {name}")));
             text.table(&[Vec::from(counts)]);
         }
         let rows: Vec<_> = self
@@ -387,20 +339,4 @@ fn places(worktrees: &[Surveyed]) -> BTreeMap<WorktreeId, String> {
         Some((one.id.clone()?, name))
     });
     named.collect()
-}
-
-/// Counts the issues by status, if there is a ledger.
-fn issues(session: &Session, now: Timestamp) -> Result<Option<Value>> {
-    if session.place.ledger().is_none_or(|(path, _)| !path.exists()) {
-        return Ok(None);
-    }
-    let counts = Ledger::of(&session.place)?.with_index(|index| index.counts(now))?;
-    let of = |status: &str| counts.by_status.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
-    let counts = json!({
-        "ready": counts.ready,
-        "open": of("open"),
-        "in_progress": of("in_progress"),
-        "closed": of("closed"),
-    });
-    Ok(Some(counts))
 }

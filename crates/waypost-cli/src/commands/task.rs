@@ -18,7 +18,6 @@ use crate::work::{
     EpochArg, TaskArg, WorkflowArg, format_duration, format_time_until, humanize, json_or_text, parse_duration,
     parse_enum, task_line, task_table, wait_for, write_lines,
 };
-use waypost::claims::{self, CLOSED, NoticeOutcome};
 use waypost::session::Session;
 
 /// Claim tasks, record their progress, and finish them
@@ -302,7 +301,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::List(args) => list(cx, args)?,
         Command::Next(args) => {
             let operation = NextTasks { workflow: args.within.workflow.clone(), limit: args.limit.max(1) };
-            let list = cx.work()?.read(operation)?;
+            let list = cx.work()?.call(operation)?;
             answer_list(cx, &list, args.within.workflow.is_none())?;
         }
         Command::Show(args) => show(cx, args)?,
@@ -319,7 +318,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 force: args.force,
                 reason: args.reason.clone(),
             };
-            let task = cx.work()?.write(operation)?;
+            let task = cx.work()?.call(operation)?;
             cx.answer_task("Released", &task)?;
         }
         Command::Pause(args) => {
@@ -329,18 +328,18 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 epoch: args.epoch.of(cx, Some(&args.task.task)),
                 reason: args.reason.clone(),
             };
-            let task = cx.work()?.write(operation)?;
+            let task = cx.work()?.call(operation)?;
             cx.answer_task("Paused", &task)?;
             cx.ui.note(&format!("to continue the task: way task claim {}", task.task.id));
         }
         Command::Skip(SkipArgs { task, reason }) => {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
-            let task = cx.work()?.write(SkipTask { task, workflow, reason: reason.clone() })?;
+            let task = cx.work()?.call(SkipTask { task, workflow, reason: reason.clone() })?;
             cx.answer_task("Skipped", &task)?;
         }
         Command::Reopen(ReopenArgs { task, reason }) => {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
-            let task = cx.work()?.write(ReopenTask { task, workflow, reason: reason.clone() })?;
+            let task = cx.work()?.call(ReopenTask { task, workflow, reason: reason.clone() })?;
             cx.answer_task("Reopened", &task)?;
         }
         Command::Ask(args) => {
@@ -350,17 +349,17 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 epoch: args.epoch.of(cx, Some(&args.task.task)),
                 question: text_or_stdin(&args.question)?,
             };
-            let task = cx.work()?.write(operation)?;
+            let task = cx.work()?.call(operation)?;
             cx.answer_task("Asked", &task)?;
         }
         Command::Answer(AnswerArgs { task, text }) => {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
-            let task = cx.work()?.write(AnswerQuestion { task, workflow, answer: text_or_stdin(text)? })?;
+            let task = cx.work()?.call(AnswerQuestion { task, workflow, answer: text_or_stdin(text)? })?;
             cx.answer_task("Answered", &task)?;
         }
         Command::Assign(AssignArgs { task, assignee, .. }) => {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
-            let task = cx.work()?.write(AssignTask { task, workflow, agent: assignee.clone() })?;
+            let task = cx.work()?.call(AssignTask { task, workflow, agent: assignee.clone() })?;
             cx.ui.answer(&task, |text| {
                 let verb = match task.assigned_to.as_deref() {
                     Some(agent) => format!("Assigned to {agent}:"),
@@ -384,7 +383,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
         worktree_id: cx.worktree_filter(&mut session)?,
         limit: if args.limit == 0 { u32::MAX } else { args.limit },
     };
-    let list = session.read(operation)?;
+    let list = session.call(operation)?;
     if list.more > 0 && cx.ui.json {
         cx.ui.warn(&format!("{} more tasks; to list all: --limit 0", list.more));
     }
@@ -409,7 +408,7 @@ fn answer_list(cx: &CommandContext, list: &TaskList, of_several: bool) -> Result
 fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<()> {
     let mut session = cx.work()?;
     let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
-    let page = session.read(operation)?;
+    let page = session.call(operation)?;
     let now = session.now()?;
     cx.ui.answer(&page, |text| write_page(text, &page, now))
 }
@@ -496,8 +495,6 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
 
 fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
     let mut session = cx.work()?;
-    // Claiming a task with an issue claims the issue, too.
-    claims::set_mark(&session.place)?;
     let operation = ClaimTask {
         task: args.task.clone(),
         workflow: args.within.workflow.clone(),
@@ -522,11 +519,8 @@ fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
             (None, None) => return Err(Error::internal("the claim was refused without an error")),
         }
     } else {
-        claim_if_ready(&mut session, &operation)?
+        session.call(operation)?
     };
-    if let Some(warning) = claims::complete_claim(&session.place, claimed.task.task.issue.as_deref())? {
-        cx.ui.warn(&warning);
-    }
     cx.ui.answer(&claimed, |text| {
         let lease = &claimed.lease;
         text.line(format!(
@@ -540,26 +534,18 @@ fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
 
 /// Claims a task. The inner error says why the claim was refused, if a later one may succeed.
 fn try_claim(session: &mut Session, operation: &ClaimTask) -> Result<Result<Claimed>> {
-    let error = match claim_if_ready(session, operation) {
+    let error = match session.call(operation.clone()) {
         Ok(claimed) => return Ok(Ok(claimed)),
         Err(error) => error,
     };
     match (error.kind(), &operation.task) {
         (Kind::NothingToDo, None) => Ok(Err(error)),
         (Kind::Conflict, Some(task)) => {
-            let page = session.read(ShowTask { task: task.clone(), workflow: operation.workflow.clone() })?;
+            let page = session.call(ShowTask { task: task.clone(), workflow: operation.workflow.clone() })?;
             if page.task.task.status.is_final() { Err(error) } else { Ok(Err(error)) }
         }
         _ => Err(error),
     }
-}
-
-/// Claims a task if one is ready. Reads first, so that idle agents do not take the write lock.
-fn claim_if_ready(session: &mut Session, operation: &ClaimTask) -> Result<Claimed> {
-    if operation.task.is_none() {
-        session.read(NextTasks { workflow: operation.workflow.clone(), limit: 1 })?;
-    }
-    session.write(operation.clone())
 }
 
 fn checkpoint(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
@@ -577,7 +563,7 @@ fn checkpoint(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
         tokens: args.tokens,
         cost: args.cost,
     };
-    let recorded = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    let recorded = cx.work()?.call_once(args.key.as_deref(), operation)?;
     cx.ui.answer(&recorded, |text| {
         let (checkpoint, lease) = (&recorded.checkpoint, &recorded.lease);
         text.line(format!(
@@ -605,7 +591,7 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<()> {
         workflow: args.within.workflow.clone(),
         epoch: args.epoch.of(cx, args.task.as_deref()),
     };
-    let alive = cx.work()?.write(operation)?;
+    let alive = cx.work()?.call(operation)?;
     cx.ui.answer(&alive, |text| write_alive(text, &alive))
 }
 
@@ -623,7 +609,6 @@ fn write_alive(text: &mut Text, alive: &Alive) {
 
 fn done(cx: &mut CommandContext, args: &DoneArgs) -> Result<()> {
     let mut session = cx.work()?;
-    claims::set_mark(&session.place)?;
     let operation = FinishTask {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
@@ -631,27 +616,10 @@ fn done(cx: &mut CommandContext, args: &DoneArgs) -> Result<()> {
         outcome: text_or_stdin(&args.outcome)?,
         evidence: args.evidence.clone(),
     };
-    let task = session.write_once(args.key.as_deref(), operation)?;
-    // The task is done even if its issue cannot be closed.
-    let mut closed = None;
-    match (claims::deliver_notices(&mut session), &task.task.issue) {
-        (Ok(outcomes), Some(issue)) => {
-            for NoticeOutcome { result, .. } in outcomes.into_iter().filter(|outcome| outcome.notice.issue == *issue) {
-                match result {
-                    Ok(done) if done == CLOSED => closed = Some(issue),
-                    Ok(why) => cx.ui.warn(&format!("issue {issue} was not closed: {why}")),
-                    Err(error) => cx.ui.warn(&format!("issue {issue} was not closed yet: {}", error.full_message())),
-                }
-            }
-        }
-        (Err(error), Some(issue)) => {
-            cx.ui.warn(&format!("issue {issue} was not closed yet: {}", error.full_message()));
-        }
-        (_, None) => {}
-    }
-    cx.ui.answer(&task, |text| {
-        text.line(task_line("Finished", &task));
-        if let Some(issue) = closed {
+    let finished = session.call_once(args.key.as_deref(), operation)?;
+    cx.ui.answer(&finished, |text| {
+        text.line(task_line("Finished", &finished.task));
+        if let Some(issue) = &finished.closed_issue {
             text.line(format!("Closed {issue}"));
         }
     })
@@ -666,7 +634,7 @@ fn fail(cx: &mut CommandContext, args: &FailArgs) -> Result<()> {
         error: text_or_stdin(&args.error)?,
         hopeless: args.hopeless,
     };
-    let task = session.write_once(args.key.as_deref(), operation)?;
+    let task = session.call_once(args.key.as_deref(), operation)?;
     let now = session.now()?;
     cx.ui.answer(&task, |text| {
         let (attempts, max_attempts) = (task.task.attempts, task.task.max_attempts);
@@ -683,10 +651,10 @@ fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
     let mut session = cx.work()?;
     let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
     // Use the id from here on: another task may get the name.
-    let task = session.read(operation)?.task.task.id.to_string();
+    let task = session.call(operation)?.task.task.id.to_string();
     let mut status = TaskStatus::Pending;
     let ended = wait_for(&mut session, args.timeout, |session| {
-        let seen = session.read(ShowTask { task: task.clone(), workflow: None })?.task;
+        let seen = session.call(ShowTask { task: task.clone(), workflow: None })?.task;
         status = seen.task.status;
         let has_ended = seen.task.status.is_final() || seen.task.status == TaskStatus::WaitingInput;
         Ok(has_ended.then_some(seen))

@@ -104,7 +104,7 @@ fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     for error in unreadable {
         cx.ui.warn(&error.full_message());
     }
-    for stored in session.read(ListTemplates {})?.templates {
+    for stored in session.call(ListTemplates {})?.templates {
         if !all.iter().any(|known| known.name == stored.name) {
             all.push(Found::from(stored));
         }
@@ -136,7 +136,7 @@ fn show(cx: &mut CommandContext, name: &str) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let found = match templates::find(&session.place, name)? {
         Some(found) => found,
-        None => Found::from(session.read(ShowTemplate { name: name.to_owned() })?),
+        None => Found::from(session.call(ShowTemplate { name: name.to_owned() })?),
     };
     cx.ui.answer(&found, |text| {
         let field = |label: &str, value: String| vec![styled(BOLD, label), cell(value)];
@@ -184,7 +184,7 @@ fn apply(cx: &mut CommandContext, args: &ApplyArgs) -> Result<ExitCode> {
         values: args.values.iter().cloned().collect(),
         start: args.start,
     };
-    let seen = session.write_once(args.key.as_deref(), operation).map_err(|error| match error.kind() {
+    let seen = session.call_once(args.key.as_deref(), operation).map_err(|error| match error.kind() {
         Kind::Conflict => error.hint("or choose another name: --name WORKFLOW"),
         _ => error,
     })?;
@@ -223,7 +223,7 @@ fn save(cx: &mut CommandContext, args: &SaveArgs) -> Result<ExitCode> {
         from: args.from.clone(),
         variables,
     };
-    let template = session.write(operation)?;
+    let template = session.call(operation)?;
     if let Ok(Some(file)) = templates::find(&session.place, &args.name) {
         let path = file.path.unwrap_or_default();
         cx.ui.warn(&format!("{path} has the same name and takes precedence over the store"));

@@ -111,8 +111,7 @@ impl Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let records = ledger_cx.apply(&args.changes(ledger_cx.now)?)?;
-    cx.prune_if_large(&ledger_cx);
+    let records = cx.apply(&ledger_cx, &args.changes(ledger_cx.now)?)?;
     cx.answer_changed(&ledger_cx, "Changed", &records)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -53,7 +53,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.work()?;
     let mut repositories = Vec::new();
     if let Some(reference) = &cx.global.repo {
-        let known = session.read(ListRepositories {})?.repositories;
+        let known = session.call(ListRepositories {})?.repositories;
         let path = session.place.cwd.join(reference);
         let path = path.canonicalize().unwrap_or(path);
         let found = known.iter().map(|seen| &seen.repository).find(|repository| {

@@ -326,32 +326,32 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Show(args) => show(cx, args)?,
         Command::Summary(args) => summary(cx, args)?,
         Command::Start(args) => {
-            let started = cx.work()?.write(StartWorkflow { workflow: args.workflow.clone() })?;
+            let started = cx.work()?.call(StartWorkflow { workflow: args.workflow.clone() })?;
             cx.answer_workflow("Started", &started)?;
         }
         Command::Pause(args) => {
-            let paused = cx.work()?.write(PauseWorkflow { workflow: args.workflow.clone() })?;
+            let paused = cx.work()?.call(PauseWorkflow { workflow: args.workflow.clone() })?;
             cx.answer_workflow("Paused", &paused)?;
         }
         Command::Resume(args) => {
-            let resumed = cx.work()?.write(ResumeWorkflow { workflow: args.workflow.clone() })?;
+            let resumed = cx.work()?.call(ResumeWorkflow { workflow: args.workflow.clone() })?;
             cx.answer_workflow("Resumed", &resumed)?;
         }
         Command::Merged(args) => {
             let operation = CompleteMerge { workflow: args.workflow.clone(), merged: true };
-            let merged = cx.work()?.write(operation)?;
+            let merged = cx.work()?.call(operation)?;
             cx.answer_workflow("Merged", &merged)?;
         }
         Command::Cancel(args) => {
             let operation = CancelWorkflow { workflow: args.workflow.clone(), reason: args.reason.clone() };
-            let cancelled = cx.work()?.write(operation)?;
+            let cancelled = cx.work()?.call(operation)?;
             cx.answer_workflow("Cancelled", &cancelled)?;
         }
         Command::Replan(args) => replan(cx, args)?,
         Command::AddTask(args) => add_task(cx, args)?,
         Command::RemoveTask(RemoveTaskArgs { task }) => {
             let operation = RemoveTask { task: task.task.clone(), workflow: task.within.workflow.clone() };
-            let removed = cx.work()?.write(operation)?;
+            let removed = cx.work()?.call(operation)?;
             cx.ui.answer(&removed, |text| {
                 text.line(format!("Removed {}  {}/{}", removed.task.id, removed.workflow, removed.task.name));
             })?;
@@ -382,7 +382,7 @@ fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
         start: args.start,
         repositories: args.repo_of.clone(),
     };
-    let created = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    let created = cx.work()?.call_once(args.key.as_deref(), operation)?;
     cx.answer_workflow("Created", &created)?;
     note_next_step(cx, &created);
     Ok(())
@@ -400,7 +400,7 @@ fn note_next_step(cx: &CommandContext, view: &WorkflowView) {
 
 fn plan(cx: &mut CommandContext, args: &PlanArgs) -> Result<()> {
     let plan = plans::read_file(&args.plan)?;
-    let planned = cx.work()?.write(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
+    let planned = cx.work()?.call(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
     cx.answer_workflow("Planned", &planned)?;
     note_next_step(cx, &planned);
     Ok(())
@@ -420,7 +420,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
         limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit.saturating_add(1) },
         ..WorkflowQuery::default()
     };
-    let mut found = session.read(ListWorkflows { query })?.workflows;
+    let mut found = session.call(ListWorkflows { query })?.workflows;
     let has_more = args.limit > 0 && found.len() > args.limit as usize;
     if has_more {
         found.truncate(args.limit as usize);
@@ -462,7 +462,7 @@ fn workflow_table(workflows: &[WorkflowView], now: Timestamp) -> Vec<Vec<Cell>> 
 
 fn show(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
     let mut session = cx.work()?;
-    let page = session.read(ShowWorkflow { workflow: args.workflow.clone() })?;
+    let page = session.call(ShowWorkflow { workflow: args.workflow.clone() })?;
     let now = session.now()?;
     cx.ui.answer(&page, |text| {
         write_facts(text, &page.workflow, now);
@@ -497,7 +497,7 @@ fn write_facts(text: &mut Text, view: &WorkflowView, now: Timestamp) {
 
 fn summary(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
     let mut session = cx.work()?;
-    let summary = session.read(SummarizeWorkflow { workflow: args.workflow.clone() })?;
+    let summary = session.call(SummarizeWorkflow { workflow: args.workflow.clone() })?;
     let now = session.now()?;
     cx.ui.answer(&summary, |text| write_summary(text, &summary, now))
 }
@@ -557,7 +557,7 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
 fn replan(cx: &mut CommandContext, args: &ReplanArgs) -> Result<()> {
     let plan = plans::read_file(&args.plan)?;
     let operation = ReplanWorkflow { workflow: args.workflow.clone(), plan, reason: args.reason.clone() };
-    let replanned = cx.work()?.write(operation)?;
+    let replanned = cx.work()?.call(operation)?;
     cx.ui.answer(&replanned, |text| {
         text.line(workflow_line("Replanned", &replanned.workflow));
         let parts = [
@@ -601,7 +601,7 @@ fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()> {
         needs_evidence: args.needs_evidence,
     };
     let operation = AddTask { workflow: args.workflow.clone(), task, before: args.before.clone() };
-    let added = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    let added = cx.work()?.call_once(args.key.as_deref(), operation)?;
     cx.answer_task("Added", &added)
 }
 
@@ -610,11 +610,11 @@ fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
     let ids = match &args.add {
         Some(repository) => {
             let operation = AddWorkflowRepository { workflow: args.workflow.clone(), repository: repository.clone() };
-            session.write(operation)?.repositories
+            session.call(operation)?.repositories
         }
-        None => session.read(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,
+        None => session.call(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,
     };
-    let known = session.read(ListRepositories {})?.repositories;
+    let known = session.call(ListRepositories {})?.repositories;
     let repositories: Vec<_> =
         known.into_iter().map(|seen| seen.repository).filter(|known| ids.contains(&known.id)).collect();
     cx.ui.answer(&repositories, |text| {
@@ -628,10 +628,10 @@ fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
 fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
     let mut session = cx.work()?;
     // Use the id from here on: another workflow may get the name.
-    let id = session.read(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.workflow.id;
+    let id = session.call(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.workflow.id;
     let mut seen = None;
     let ended = wait_for(&mut session, args.timeout, |session| {
-        let page = session.read(ShowWorkflow { workflow: id.to_string() })?;
+        let page = session.call(ShowWorkflow { workflow: id.to_string() })?;
         let has_ended = page.workflow.workflow.status.is_final();
         seen = Some(page.workflow);
         Ok(if has_ended { seen.take() } else { None })
@@ -673,7 +673,7 @@ fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
         start: args.start,
         repositories: Vec::new(),
     };
-    let created = cx.work()?.write_once(args.key.as_deref(), operation)?;
+    let created = cx.work()?.call_once(args.key.as_deref(), operation)?;
     cx.answer_workflow("Created", &created)?;
     note_next_step(cx, &created);
     Ok(())

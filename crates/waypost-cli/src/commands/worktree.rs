@@ -154,7 +154,7 @@ fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
         worktrees::forget(&checkout, &target.path)?;
     }
     if let (Some(id), Some(_)) = (target.id.clone(), target.last_seen) {
-        session.write(RemoveWorktree { id })?;
+        session.call(RemoveWorktree { id })?;
     }
     let data = json!({
         "id": target.id,

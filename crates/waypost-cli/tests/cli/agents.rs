@@ -154,8 +154,8 @@ fn c3_an_agent_is_offline_exactly_after_its_timeout_and_its_leases_expire() {
         let way = |clock: &str, args: &[&str]| at(&sandbox, &repo, clock, &[&["--scope", scope][..], args].concat());
         let _ = way(START, &["agent", "register", "builder", "--timeout", "60s"]).ok();
         let mut builder = session(&sandbox, &repo, "builder", START, is_global);
-        builder.write(workflow("release", "build: all of it")).unwrap();
-        let epoch = builder.write(claim("build")).unwrap().lease.epoch;
+        builder.call(workflow("release", "build: all of it")).unwrap();
+        let epoch = builder.call(claim("build")).unwrap().lease.epoch;
         let seen = |clock: &str| way(clock, &["agent", "show", "builder", "--json"]).data();
         let before = seen("2026-01-01T00:00:59.999Z");
         assert_eq!((&before["status"], &before["holds"][0]["name"]), (&"busy".into(), &"build".into()));
@@ -166,9 +166,9 @@ fn c3_an_agent_is_offline_exactly_after_its_timeout_and_its_leases_expire() {
         assert!(kinds.ends_with(&["task.expired", "task.requeued", "agent.offline"]), "{kinds:?}");
         // Another agent continues under a higher epoch, and the first one cannot write any more.
         let mut other = session(&sandbox, &repo, "other", "2026-01-01T00:01:01Z", is_global);
-        assert!(other.write(claim("build")).unwrap().lease.epoch > epoch);
+        assert!(other.call(claim("build")).unwrap().lease.epoch > epoch);
         let mut late = session(&sandbox, &repo, "builder", "2026-01-01T00:01:02Z", is_global);
-        assert_eq!(late.write(finish("build")).unwrap_err().kind().exit_code(), 5);
+        assert_eq!(late.call(finish("build")).unwrap_err().kind().exit_code(), 5);
         assert_eq!(seen("2026-01-01T00:01:02Z")["status"], "offline", "a refused write is not a heartbeat");
         let _ = way("2026-01-01T00:01:03Z", &["--agent", "builder", "agent", "heartbeat"]).ok();
         assert_eq!(seen("2026-01-01T00:01:03Z")["status"], "online", "it is back");
@@ -181,8 +181,8 @@ fn c3_heartbeats_renew_the_leases_of_an_agent() {
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["agent", "register", "builder", "--timeout", "60s"]).ok();
     let mut builder = session(&sandbox, &repo, "builder", START, false);
-    builder.write(workflow("release", "build: all of it")).unwrap();
-    builder.write(claim("build")).unwrap();
+    builder.call(workflow("release", "build: all of it")).unwrap();
+    builder.call(claim("build")).unwrap();
     // Longer in total than any lease, with less than the timeout between two heartbeats.
     for seconds in (0..1_500).step_by(50) {
         let clock = format!("2026-01-01T00:{:02}:{:02}Z", seconds / 60, seconds % 60);

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
+use waypost::access::{Grant, Role};
+use waypost::app::{App, Who};
 use waypost::environment::Variables;
-use waypost::host::Who;
 use waypost::place::{Place, Request};
-use waypost::single_host::SingleHost;
+
 use waypost_core::op::{RegisterAgent, SendMessage};
 use waypost_server::mcp;
 use waypost_testkit::{mcp_python, postgres_url};
@@ -605,10 +606,10 @@ fn busy() -> Team {
         timeout_ms: None,
         max_claims: None,
     };
-    team.session("ann").write(register()).unwrap();
+    team.session("ann").call(register()).unwrap();
     for number in 0..150 {
         let mut session = team.session(&format!("agent-{number}"));
-        session.write(register()).unwrap();
+        session.call(register()).unwrap();
         let to = if number % 10 == 0 { "ann".to_owned() } else { "agent-0".to_owned() };
         let body = format!("Message {number}: {}", "something to know. ".repeat(10));
         let message = SendMessage {
@@ -622,7 +623,7 @@ fn busy() -> Team {
             task: None,
             ttl_ms: None,
         };
-        session.write(message).unwrap();
+        session.call(message).unwrap();
     }
     for number in 0..50 {
         let _ = team.data(&format!("task claim other/task-{number} --agent agent-{number} --budget 100"));
@@ -682,7 +683,7 @@ fn http(team: &Team) -> Http<impl Answers> {
         [("HOME", home), ("WAYPOST_TEST_CLOCK", "2026-01-01T00:00:00Z".into())].into_iter().collect();
     let place = Place::resolve(Request { cwd: team.repo.clone(), variables, ..Request::default() }).unwrap();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    Http { service: mcp::http_service(Arc::new(SingleHost::new(place)), mcp::Allowed::default()), runtime }
+    Http { service: mcp::http_service(Arc::new(App::one_process(place)), mcp::Allowed::default()), runtime }
 }
 
 type Posted = http::Request<Full<Bytes>>;
@@ -712,14 +713,10 @@ impl<S: Answers> Http<S> {
         if let Some(agent) = who {
             let agent = Some(agent.to_owned()).filter(|agent| !agent.is_empty());
             let is_fixed = agent.is_some();
-            let is_watcher = agent.as_deref() == Some("watcher");
-            let authorize = move |operation: &str, _: &Value| match operation {
-                "prime" | "get_status" => Ok(()),
-                _ if is_watcher => Err(waypost::Error::refused(format!("{operation} is not for those who watch"))),
-                _ => Ok(()),
-            };
+            let role = if agent.as_deref() == Some("watcher") { Role::ReadOnly } else { Role::Admin };
+            let grant = Grant { token: "t".to_owned(), role, agent: agent.clone(), task: None };
             let who = Who { actor: "tester".to_owned(), agent };
-            request.extensions_mut().insert(mcp::McpCaller { who, is_fixed, authorize: Arc::new(authorize) });
+            request.extensions_mut().insert(mcp::McpCaller { who, is_fixed, grant });
         }
         self.runtime.block_on(async {
             let response = self.service.call(request).await.unwrap();

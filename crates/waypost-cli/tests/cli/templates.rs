@@ -27,7 +27,7 @@ fn names(sandbox: &Sandbox, dir: &Path) -> Vec<(String, String)> {
 /// The names and descriptions of a workflow's tasks.
 fn tasks(sandbox: &Sandbox, dir: &Path, reference: &str) -> Vec<(String, String)> {
     let operation = waypost_core::op::ShowWorkflow { workflow: reference.to_owned() };
-    let page = session(sandbox, dir, "looker", START, false).read(operation).unwrap();
+    let page = session(sandbox, dir, "looker", START, false).call(operation).unwrap();
     page.tasks.into_iter().map(|seen| (seen.task.name, seen.task.description)).collect()
 }
 
@@ -83,10 +83,10 @@ fn c11_a_finished_workflow_becomes_a_template() {
     let mut builder = session(&sandbox, &repo, "builder", START, false);
     let plan =
         "build: Compile\n    files: a.rs, b.rs\ntest: Run\n    needs: build\nnotes: Write\n    informed_by: test\n";
-    builder.write(workflow("first", plan)).unwrap();
+    builder.call(workflow("first", plan)).unwrap();
     for task in ["build", "test", "notes"] {
-        builder.write(claim(task)).unwrap();
-        builder.write(finish(task)).unwrap();
+        builder.call(claim(task)).unwrap();
+        builder.call(finish(task)).unwrap();
     }
     let saved = sandbox.way(&repo, ["template", "save", "again", "--from", "first", "--json"]).data();
     let body = &saved["body"]["tasks"];

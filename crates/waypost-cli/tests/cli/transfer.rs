@@ -14,13 +14,13 @@ use crate::sandbox;
 fn prepared(sandbox: &Sandbox) -> std::path::PathBuf {
     let repo = sandbox.git_repo("repo");
     let mut builder = session(sandbox, &repo, "builder", START, false);
-    builder.write(workflow("release", "build: first\ntest: second\n    needs: build\n")).unwrap();
-    builder.write(claim("release/build")).unwrap();
-    builder.write(finish("release/build")).unwrap();
-    builder.write(workflow("old", "only: one\n")).unwrap();
-    builder.write(claim("old/only")).unwrap();
-    builder.write(finish("old/only")).unwrap();
-    builder.write(CreateWorkflow { start: false, ..workflow("later", "some: day\n") }).unwrap();
+    builder.call(workflow("release", "build: first\ntest: second\n    needs: build\n")).unwrap();
+    builder.call(claim("release/build")).unwrap();
+    builder.call(finish("release/build")).unwrap();
+    builder.call(workflow("old", "only: one\n")).unwrap();
+    builder.call(claim("old/only")).unwrap();
+    builder.call(finish("old/only")).unwrap();
+    builder.call(CreateWorkflow { start: false, ..workflow("later", "some: day\n") }).unwrap();
     repo
 }
 
@@ -85,11 +85,11 @@ fn a11_a_dry_run_lists_a_run_moves_a_second_run_moves_none_and_the_source_is_kep
 
     // Work continues in the target, and not in the source.
     let mut there = session(&sandbox, &repo, "builder", START, true);
-    let page = there.read(ShowWorkflow { workflow: "release".to_owned() }).unwrap();
+    let page = there.call(ShowWorkflow { workflow: "release".to_owned() }).unwrap();
     assert_eq!((page.workflow.done, page.workflow.total), (1, 2));
-    there.write(claim("release/test")).unwrap();
+    there.call(claim("release/test")).unwrap();
     let mut here = session(&sandbox, &repo, "builder", START, false);
-    assert_eq!(here.write(claim("release/test")).unwrap_err().kind().exit_code(), 4);
+    assert_eq!(here.call(claim("release/test")).unwrap_err().kind().exit_code(), 4);
 
     let status = sandbox.way(&repo, ["status", "--json"]).data();
     assert_eq!(status["workflows"], serde_json::json!([]), "a moved workflow is not listed here");
@@ -108,7 +108,7 @@ fn a_workflow_with_a_held_task_is_not_moved() {
     let sandbox = sandbox();
     let repo = prepared(&sandbox);
     let mut builder = session(&sandbox, &repo, "builder", START, false);
-    builder.write(claim("release/test")).unwrap();
+    builder.call(claim("release/test")).unwrap();
     let dry = sandbox.way(&repo, ["db", "move", "--to", "../other.db", "--dry-run", "--json"]).data();
     assert_eq!(
         (names(&dry["refused"]), &dry["refused"][0]["reason"]),
@@ -116,15 +116,15 @@ fn a_workflow_with_a_held_task_is_not_moved() {
     );
     let run = sandbox.way(&repo, ["db", "move", "--to", "../other.db"]).fails(7);
     assert!(run.stdout.contains("not moved") && run.stderr.contains("--force"), "{run:?}");
-    builder.write(claim("release/test")).unwrap();
+    builder.call(claim("release/test")).unwrap();
     let forced = sandbox.way(&repo, ["db", "move", "--to", "../other.db", "--force", "--json"]).data();
     assert_eq!(names(&forced["moved"]), ["release"]);
-    assert_eq!(builder.write(finish("release/test")).unwrap_err().kind().exit_code(), 5, "the lease is lost");
+    assert_eq!(builder.call(finish("release/test")).unwrap_err().kind().exit_code(), 5, "the lease is lost");
     // The workflow moves back with its new state.
     let back =
         sandbox.way(&repo, ["--db", "../other.db", "db", "move", "--to", "repo", "--workflow", "release", "--json"]);
     assert_eq!(names(&back.data()["moved"]), ["release"]);
-    builder.write(claim("release/test")).unwrap();
+    builder.call(claim("release/test")).unwrap();
 }
 
 #[test]
@@ -133,7 +133,7 @@ fn a_claim_and_a_move_at_the_same_time_never_both_succeed() {
     for round in 0..6 {
         let repo = sandbox.git_repo(format!("repo{round}"));
         let mut builder = session(&sandbox, &repo, "builder", START, false);
-        builder.write(workflow("release", "build: it\n")).unwrap();
+        builder.call(workflow("release", "build: it\n")).unwrap();
         let other = sandbox.path(format!("other{round}.db"));
         let (claimed, run) = std::thread::scope(|scope| {
             let claimers: Vec<_> = (0..3)
@@ -141,7 +141,7 @@ fn a_claim_and_a_move_at_the_same_time_never_both_succeed() {
                     let (sandbox, repo) = (&sandbox, &repo);
                     scope.spawn(move || {
                         let mut agent = session(sandbox, repo, &format!("agent{number}"), START, false);
-                        agent.write(ClaimTask { task: None, workflow: None, ttl_ms: None, budget: None }).is_ok()
+                        agent.call(ClaimTask { task: None, workflow: None, ttl_ms: None, budget: None }).is_ok()
                     })
                 })
                 .collect();
@@ -177,11 +177,11 @@ fn c7_a_workflow_over_several_repositories_needs_a_shared_store() {
         }
     };
     let mut own = session(&sandbox, &one, "lead", START, false);
-    let error = own.write(CreateWorkflow { repositories: vec!["one".to_owned(), "one".to_owned()], ..over(None) });
+    let error = own.call(CreateWorkflow { repositories: vec!["one".to_owned(), "one".to_owned()], ..over(None) });
     assert!(error.is_ok(), "one repository, twice");
     let mut shared = session(&sandbox, &one, "lead", START, true);
-    assert_eq!(shared.write(over(None)).unwrap_err().kind().exit_code(), 2, "no task inherits a repository");
-    shared.write(over(Some("two"))).unwrap();
+    assert_eq!(shared.call(over(None)).unwrap_err().kind().exit_code(), 2, "no task inherits a repository");
+    shared.call(over(Some("two"))).unwrap();
     let list = sandbox.way(&one, ["--global", "repo", "list", "--json"]).data();
     assert_eq!(list.as_array().unwrap().iter().map(|seen| seen["live_workflows"].as_u64().unwrap()).sum::<u64>(), 2);
     let used = sandbox.way(&one, ["--global", "repo", "remove", "two"]).fails(7);
@@ -189,7 +189,7 @@ fn c7_a_workflow_over_several_repositories_needs_a_shared_store() {
     // It cannot be moved into the store of a single repository.
     let run = sandbox.way(&one, ["--global", "db", "move", "--to", "repo"]).fails(7);
     assert!(run.stdout.contains("this store belongs to one repository"), "{run:?}");
-    let again = own.write(AddRepository { repository: shared.repository().clone() });
+    let again = own.call(AddRepository { repository: shared.repository().clone() });
     assert!(again.is_ok(), "its own is known");
     let third = sandbox.git_repo("third");
     let _ = sandbox.way(&third, ["--global", "repo", "add", "."]).ok();
@@ -211,5 +211,5 @@ fn invalid_moves_are_refused() {
     let _ = sandbox.way(&repo, ["db", "move", "--to", "../text.db"]).fails(9);
     assert_eq!(sandbox.way(&repo, ["status", "--json"]).data()["totals"]["workflows"], 2, "nothing was frozen");
     let mut here = session(&sandbox, &repo, "builder", START, false);
-    here.write(claim("release/test")).unwrap();
+    here.call(claim("release/test")).unwrap();
 }

@@ -104,7 +104,7 @@ impl Team {
             timeout_ms: None,
             max_claims,
         };
-        self.session(name).write(operation).unwrap();
+        self.session(name).call(operation).unwrap();
     }
 
     #[track_caller]
@@ -536,7 +536,7 @@ fn a_finished_task_closes_its_issue_even_after_a_crash_in_between() {
     let _ = team.data("task claim b --agent ann");
     let operation =
         FinishTask { task: "b".to_owned(), workflow: None, epoch: None, outcome: "later".to_owned(), evidence: None };
-    team.session("ann").write(operation).unwrap();
+    team.session("ann").call(operation).unwrap();
     let ledger = || std::fs::read_to_string(team.repo.join(".waypost/issues.jsonl")).unwrap();
     assert!(!ledger().contains("later"));
     let _ = team.data("workflow list");

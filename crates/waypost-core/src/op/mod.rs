@@ -1,8 +1,10 @@
 //! The operations of a store, one file each.
 //!
-//! An operation is a struct with its arguments; its [`Operation::run`] is the rule. [`TABLE`] lists all of
+//! An operation is a struct with its arguments; its [`StoreOperation::run`] is the rule. [`TABLE`] lists all of
 //! them. The surfaces decode into these structs, run them through the engine and encode the answer;
 //! they decide nothing.
+
+mod access;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;
@@ -11,6 +13,8 @@ use serde_json::Value;
 
 use crate::context::OpContext;
 use crate::error::{Error, Result};
+
+pub use access::{Access, AgentAccess, JobAccess};
 
 /// Declares the file of every operation, exports its types and lists it in [`TABLE`]: a new operation needs its file and one
 /// line. rustfmt does not find modules that a macro declares, so `cargo xtask test` names these files to it.
@@ -35,8 +39,8 @@ macro_rules! operations {
 operations! {
     agent {
         heartbeat::Heartbeat,
+        introduce_agent::IntroduceAgent,
         list_agents::ListAgents,
-        prime::Prime,
         register_agent::RegisterAgent,
         retire_agent::RetireAgent,
         show_agent::ShowAgent,
@@ -77,7 +81,7 @@ operations! {
     store {
         accept_failover::AcceptFailover,
         expire_due::ExpireDue,
-        get_status::GetStatus,
+        get_work_status::GetWorkStatus,
         list_events::ListEvents,
         record_maintenance::RecordMaintenance,
         repair_clock::RepairClock,
@@ -134,7 +138,10 @@ operations! {
     }
 }
 
-/// An operation of a store.
+/// A named request with arguments and an answer.
+///
+/// [`StoreOperation`]s run in one transaction of the store. The application has others, which also use ledgers and
+/// processes.
 pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
     /// The name on every surface.
     const NAME: &'static str;
@@ -142,12 +149,24 @@ pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
     const SUMMARY: &'static str;
     /// Whether it writes.
     const EFFECT: Effect;
+    /// The roles that may run it.
+    const ACCESS: Access = Access::default_for(Self::EFFECT);
     /// Which callers the operation is for.
     const AUDIENCE: Audience = Audience::Public;
-    /// Whether it may use the store's disk reserve, because it ends or releases work.
-    const USES_RESERVE: bool = false;
     /// The type of its answer.
     type Answer: Serialize + DeserializeOwned + JsonSchema;
+}
+
+/// An operation that runs in one transaction of the store.
+pub trait StoreOperation: Operation {
+    /// Whether it may use the store's disk reserve, because it ends or releases work.
+    const USES_RESERVE: bool = false;
+    /// Whether it shows jobs or workspaces. Orphaned jobs are reaped first, so that none of them is shown as running.
+    const SHOWS_JOBS: bool = false;
+    /// How it affects issues in ledgers.
+    const ISSUES: IssueEffect = IssueEffect::None;
+    /// Returns a read that fails if there is nothing to do, so that idle callers do not take the write lock.
+    const READ_FIRST: Option<fn(&Self) -> Option<NextTasks>> = None;
 
     /// Runs the operation inside a transaction.
     fn run(self, cx: &mut OpContext<'_>) -> Result<Self::Answer>;
@@ -162,6 +181,22 @@ pub enum Effect {
     Write,
 }
 
+/// How an operation of the store affects issues in ledgers. The application changes the ledger after the commit. The
+/// text is a JSON pointer into the answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum IssueEffect {
+    /// Not at all.
+    None,
+    /// It grants a lease on this issue, if there is one.
+    ClaimsIssue(&'static str),
+    /// It grants a lease on this task, which may stand for an issue.
+    ClaimsTask(&'static str),
+    /// It finishes this issue, if there is one: the ledger closes it.
+    Finishes(&'static str),
+    /// It ends a lease: the ledger releases the issue.
+    Releases,
+}
+
 /// The callers that an operation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Audience {
@@ -171,28 +206,58 @@ pub enum Audience {
     Internal,
 }
 
-/// One row of the table of operations.
-pub struct OperationEntry {
+/// The description of an operation, for surfaces that derive from it.
+#[derive(Clone, Copy)]
+pub struct Description {
     /// As [`Operation::NAME`].
     pub name: &'static str,
     /// As [`Operation::SUMMARY`].
     pub summary: &'static str,
     /// As [`Operation::EFFECT`].
     pub effect: Effect,
+    /// As [`Operation::ACCESS`].
+    pub access: Access,
     /// As [`Operation::AUDIENCE`].
     pub audience: Audience,
-    /// As [`Operation::USES_RESERVE`].
+    /// Describes its arguments.
+    pub schema: fn(&mut SchemaGenerator) -> Schema,
+    /// Describes its answer.
+    pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
+}
+
+impl Description {
+    /// Describes an operation.
+    pub const fn of<O: Operation>() -> Description {
+        Description {
+            name: O::NAME,
+            summary: O::SUMMARY,
+            effect: O::EFFECT,
+            access: O::ACCESS,
+            audience: O::AUDIENCE,
+            schema: SchemaGenerator::subschema_for::<O>,
+            answer_schema: SchemaGenerator::subschema_for::<O::Answer>,
+        }
+    }
+}
+
+/// One row of the table of store operations.
+pub struct OperationEntry {
+    /// Its description.
+    pub about: Description,
+    /// As [`StoreOperation::USES_RESERVE`].
     pub uses_reserve: bool,
+    /// As [`StoreOperation::SHOWS_JOBS`].
+    pub shows_jobs: bool,
+    /// As [`StoreOperation::ISSUES`].
+    pub issues: IssueEffect,
+    /// As [`StoreOperation::READ_FIRST`], with the arguments as JSON.
+    pub read_first: fn(&Value) -> Option<NextTasks>,
     /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
     pub run: fn(&mut OpContext<'_>, Value) -> Result<Value>,
     /// Decodes its arguments, for operations that write.
     pub decode: fn(Value) -> Result<DecodedOperation>,
     /// Decodes an answer saved earlier and encodes it as this version does.
     pub restore_answer: fn(Value) -> serde_json::Result<Value>,
-    /// Describes its arguments.
-    pub schema: fn(&mut SchemaGenerator) -> Schema,
-    /// Describes its answer.
-    pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 /// An operation with its arguments decoded and its answer as JSON.
@@ -206,34 +271,38 @@ pub struct DecodedOperation {
 /// Runs an operation once and returns its answer as JSON.
 pub type RunOnce = Box<dyn FnOnce(&mut OpContext<'_>) -> Result<Value>>;
 
-const fn entry<O: Operation + 'static>() -> OperationEntry {
+/// Returns the row of an operation.
+pub const fn entry<O: StoreOperation + 'static>() -> OperationEntry {
     OperationEntry {
-        name: O::NAME,
-        summary: O::SUMMARY,
-        effect: O::EFFECT,
-        audience: O::AUDIENCE,
+        about: Description::of::<O>(),
         uses_reserve: O::USES_RESERVE,
+        shows_jobs: O::SHOWS_JOBS,
+        issues: O::ISSUES,
+        read_first: read_first::<O>,
         run: run_json::<O>,
         decode: decode_boxed::<O>,
         restore_answer: restore_answer::<O>,
-        schema: SchemaGenerator::subschema_for::<O>,
-        answer_schema: SchemaGenerator::subschema_for::<O::Answer>,
     }
 }
 
 /// Returns the operation with this name.
 pub fn named(name: &str) -> Option<&'static OperationEntry> {
-    TABLE.iter().find(|entry| entry.name == name)
+    TABLE.iter().find(|entry| entry.about.name == name)
 }
 
-fn run_json<O: Operation>(cx: &mut OpContext<'_>, arguments: Value) -> Result<Value> {
+fn run_json<O: StoreOperation>(cx: &mut OpContext<'_>, arguments: Value) -> Result<Value> {
     encode::<O>(&decode::<O>(arguments)?.run(cx)?)
 }
 
-fn decode_boxed<O: Operation + 'static>(arguments: Value) -> Result<DecodedOperation> {
+fn decode_boxed<O: StoreOperation + 'static>(arguments: Value) -> Result<DecodedOperation> {
     let operation = decode::<O>(arguments)?;
     let arguments = arguments_json(&operation)?;
     Ok(DecodedOperation { arguments, run: Box::new(move |cx| encode::<O>(&operation.run(cx)?)) })
+}
+
+fn read_first<O: StoreOperation>(arguments: &Value) -> Option<NextTasks> {
+    // Without a read the arguments need not be decoded. Wrong ones are refused later.
+    O::READ_FIRST?(&decode::<O>(arguments.clone()).ok()?)
 }
 
 fn restore_answer<O: Operation>(saved: Value) -> serde_json::Result<Value> {
@@ -241,17 +310,19 @@ fn restore_answer<O: Operation>(saved: Value) -> serde_json::Result<Value> {
 }
 
 /// Returns the arguments of an operation as JSON, with defaults filled in.
-pub(crate) fn arguments_json<O: Operation>(operation: &O) -> Result<Value> {
+pub fn arguments_json<O: Operation>(operation: &O) -> Result<Value> {
     serde_json::to_value(operation)
         .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))
 }
 
-fn decode<O: Operation>(arguments: Value) -> Result<O> {
+/// Decodes the arguments of an operation.
+pub fn decode<O: Operation>(arguments: Value) -> Result<O> {
     serde_json::from_value(arguments)
         .map_err(|error| Error::invalid(format!("wrong arguments for {}", O::NAME)).because(error))
 }
 
-fn encode<O: Operation>(answer: &O::Answer) -> Result<Value> {
+/// Encodes the answer of an operation.
+pub fn encode<O: Operation>(answer: &O::Answer) -> Result<Value> {
     serde_json::to_value(answer)
         .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))
 }
@@ -273,7 +344,7 @@ mod tests {
         let nouns = children(&folder).into_iter().filter(|path| path.is_dir());
         let stem = |path: PathBuf| path.file_stem().unwrap().to_str().unwrap().to_owned();
         let files: BTreeSet<String> = nouns.flat_map(|noun| children(&noun)).map(stem).collect();
-        let names: BTreeSet<String> = TABLE.iter().map(|entry| entry.name.to_owned()).collect();
+        let names: BTreeSet<String> = TABLE.iter().map(|entry| entry.about.name.to_owned()).collect();
         assert_eq!(files, names);
         assert_eq!(TABLE.len(), names.len(), "duplicate operation name");
     }
@@ -283,9 +354,9 @@ mod tests {
         for entry in TABLE {
             let mut generator =
                 SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
-            for schema in [(entry.schema)(&mut generator), (entry.answer_schema)(&mut generator)] {
-                assert_eq!(schema.get("type").and_then(Value::as_str), Some("object"), "{}", entry.name);
-                assert!(schema.get("description").is_some(), "{}", entry.name);
+            for schema in [(entry.about.schema)(&mut generator), (entry.about.answer_schema)(&mut generator)] {
+                assert_eq!(schema.get("type").and_then(Value::as_str), Some("object"), "{}", entry.about.name);
+                assert!(schema.get("description").is_some(), "{}", entry.about.name);
             }
         }
     }

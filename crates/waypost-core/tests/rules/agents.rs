@@ -1,7 +1,7 @@
 //! Agents, their timeouts and their messages.
 
 use waypost_core::model::{AgentStatus, EventQuery, Role};
-use waypost_core::op::{AddRepository, ClaimTask, ExpireDue, GetStatus, ListEvents, RemoveRepository, ShowAgent};
+use waypost_core::op::{AddRepository, ClaimTask, ExpireDue, GetWorkStatus, ListEvents, RemoveRepository, ShowAgent};
 use waypost_core::work::plan::Plan;
 
 use crate::harness::{PERSON, TestStore, claim, message, registration, repository, workflow};
@@ -87,7 +87,7 @@ fn paging_events_from_next_misses_and_repeats_none() {
 fn the_status_shows_silent_agents_and_messages_for_the_caller() {
     let mut store = TestStore::new();
     start_and_claim(&mut store, "ada", Some(30_000));
-    let status = |store: &mut TestStore| store.read("bob", GetStatus { worktree_id: None, limit: 5 }).unwrap();
+    let status = |store: &mut TestStore| store.read("bob", GetWorkStatus { worktree_id: None, limit: 5 }).unwrap();
     store.set_now(20_999);
     assert_eq!((status(&mut store).working.len(), status(&mut store).stuck.len()), (1, 0));
     store.set_now(21_001);

@@ -12,7 +12,9 @@ use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{CheckpointKind, Event, EventQuery, Repository, Vcs, Worktree};
-use waypost_core::op::{CheckpointTask, ClaimTask, CreateWorkflow, FinishTask, Operation, RegisterAgent, SendMessage};
+use waypost_core::op::{
+    CheckpointTask, ClaimTask, CreateWorkflow, FinishTask, RegisterAgent, SendMessage, StoreOperation,
+};
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::Plan;
@@ -74,12 +76,12 @@ impl TestStore {
         self.clock.0.replace(reading);
     }
 
-    pub(crate) fn write<O: Operation>(&mut self, name: &str, operation: O) -> Result<O::Answer> {
+    pub(crate) fn write<O: StoreOperation>(&mut self, name: &str, operation: O) -> Result<O::Answer> {
         let caller = Caller { is_shared: self.is_shared, ..caller(name) };
         self.write_as(&caller, None, operation)
     }
 
-    pub(crate) fn write_as<O: Operation>(
+    pub(crate) fn write_as<O: StoreOperation>(
         &mut self,
         caller: &Caller,
         key: Option<&str>,
@@ -88,7 +90,7 @@ impl TestStore {
         engine::write(&mut self.store, caller, &mut self.entropy, key, operation)
     }
 
-    pub(crate) fn read<O: Operation>(&mut self, name: &str, operation: O) -> Result<O::Answer> {
+    pub(crate) fn read<O: StoreOperation>(&mut self, name: &str, operation: O) -> Result<O::Answer> {
         let caller = Caller { is_shared: self.is_shared, ..caller(name) };
         engine::read(&mut self.store, &caller, &mut self.entropy, operation)
     }

@@ -119,7 +119,7 @@ fn operations_run_with_json_and_errors_name_the_operation() {
     let caller = person_in(1);
     store.write_as(&caller, None, Register {}).unwrap();
     let mut run = |name: &str, arguments: Value| {
-        let entry = TABLE.iter().find(|entry| entry.name == name).unwrap();
+        let entry = TABLE.iter().find(|entry| entry.about.name == name).unwrap();
         let mut tx = store.store.begin_write().unwrap();
         let now = tx.now().unwrap();
         (entry.run)(&mut OpContext { tx: &mut *tx, caller: &caller, entropy: &mut SeededEntropy(0), now }, arguments)
@@ -129,6 +129,6 @@ fn operations_run_with_json_and_errors_name_the_operation() {
     let error = run("remove_worktree", json!({ "id": "tk_0123456789ab" })).unwrap_err();
     assert_eq!(error.kind(), Kind::Invalid);
     assert!(error.full_message().contains("remove_worktree"), "{}", error.full_message());
-    assert!(TABLE.iter().all(|entry| !entry.summary.is_empty()));
-    assert!(TABLE.iter().any(|entry| entry.effect == Effect::Read));
+    assert!(TABLE.iter().all(|entry| !entry.about.summary.is_empty()));
+    assert!(TABLE.iter().any(|entry| entry.about.effect == Effect::Read));
 }

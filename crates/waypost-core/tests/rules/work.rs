@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use waypost_core::model::{TaskStatus, WorkflowStatus};
 use waypost_core::op::{
-    AddTask, AssignTask, ClaimTask, Claimed, CompleteMerge, CreateWorkflow, ExpireDue, FailTask, GetContext, Prime,
-    RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow, SummarizeWorkflow,
+    AddTask, AssignTask, ClaimTask, Claimed, CompleteMerge, CreateWorkflow, ExpireDue, FailTask, GetContext,
+    IntroduceAgent, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow,
+    SummarizeWorkflow,
 };
 use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_core::work::view::TaskView;
@@ -37,7 +38,7 @@ impl Bench {
     /// Claims and finishes a task.
     fn finish(&mut self, agent: &str, task: &str) -> TaskView {
         self.claim(agent, task).unwrap();
-        self.0.write(agent, finish(task)).unwrap()
+        self.0.write(agent, finish(task)).unwrap().task
     }
 
     /// Claims a task and fails it for good.
@@ -270,12 +271,12 @@ fn prime_names_the_commands_even_if_an_agent_holds_many_leases() {
     for _ in 0..30 {
         bench.0.write("agent1", claim(None)).unwrap();
     }
-    let prime = bench.0.read("agent1", Prime::default()).unwrap();
+    let prime = bench.0.read("agent1", IntroduceAgent::default()).unwrap();
     assert!(prime.tokens <= 800, "{}", prime.tokens);
     assert!(prime.text.contains("way task done") && prime.text.contains("Exit code 5"), "{}", prime.text);
     assert_eq!(prime.left_out, ["25 leases"]);
     // A new agent sees the next tasks.
-    let prime = bench.0.read("agent9", Prime::default()).unwrap();
+    let prime = bench.0.read("agent9", IntroduceAgent::default()).unwrap();
     assert!(prime.text.contains("task number 30"), "{}", prime.text);
 }
 

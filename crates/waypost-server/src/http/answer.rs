@@ -8,12 +8,12 @@ use waypost_core::Error;
 use waypost::wire;
 
 /// Encodes an answer.
-pub(crate) fn data(data: &Value, warnings: &[Value]) -> Response<Body> {
+pub(crate) fn data(data: &Value, warnings: &[String]) -> Response<Body> {
     json_body(StatusCode::OK, &json!({ "schema": wire::SCHEMA, "data": data, "warnings": warnings }))
 }
 
 /// Encodes a list: `data` is the list itself, and the other fields stand beside it.
-pub(crate) fn list(answer: Value, warnings: &[Value]) -> Response<Body> {
+pub(crate) fn list(answer: Value, warnings: &[String]) -> Response<Body> {
     let mut body = Map::from_iter([("schema".to_owned(), json!(wire::SCHEMA))]);
     match answer {
         Value::Object(fields) if fields.values().filter(|value| value.is_array()).count() == 1 => {

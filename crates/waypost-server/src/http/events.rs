@@ -19,7 +19,8 @@ use waypost_core::{Error, Result};
 
 use super::sse::{self, Client, Gone, KEEPALIVE_INTERVAL, Listener};
 use super::{Shared, lock};
-use waypost::host::{Call, Measure, Who};
+use waypost::access::Grant;
+use waypost::app::{Call, Measure, Who};
 
 /// The size of the cache of recent events.
 const MAX_RECENT_EVENTS: usize = 1_024;
@@ -275,9 +276,9 @@ impl Follower {
             return self.start(shared).await;
         }
         let last = self.newest.as_ref().map_or(0, |newest| newest.sequence);
-        let host = Arc::clone(&shared.host);
+        let app = Arc::clone(&shared.app);
         let wait =
-            self.waiting.get_or_insert_with(|| tokio::task::spawn_blocking(move || host.wait(last, POLL_INTERVAL)));
+            self.waiting.get_or_insert_with(|| tokio::task::spawn_blocking(move || app.wait(last, POLL_INTERVAL)));
         tokio::select! {
             waited = wait => {
                 self.waiting = None;
@@ -322,23 +323,30 @@ impl Follower {
 pub(crate) async fn lag(shared: &Arc<Shared>) -> Result<u64> {
     let query = EventQuery { limit: 0, ..EventQuery::default() };
     let call = call(shared, &query);
-    let host = Arc::clone(&shared.host);
-    let answer = super::blocking(move || host.call(call)).await?;
+    let app = Arc::clone(&shared.app);
+    let answer = super::blocking(move || app.call(call)).await?.answer;
     let newest = answer.get("last").and_then(Value::as_u64).unwrap_or_default();
     Ok(newest.saturating_sub(shared.events.last()))
 }
 
 fn call(shared: &Shared, query: &EventQuery) -> Call {
     let who = Who { actor: shared.actor.clone(), agent: None };
-    Call { operation: "list_events".to_owned(), arguments: json!({ "query": query }), who, key: None }
+    Call {
+        operation: "list_events".to_owned(),
+        arguments: json!({ "query": query }),
+        grant: Grant::owner(&shared.actor),
+        who,
+        from: None,
+        key: None,
+    }
 }
 
 /// Reads a part of the history and encodes it. Concurrency is limited, since the store can return large pages.
 async fn read(shared: &Arc<Shared>, query: EventQuery) -> Result<Vec<Arc<EncodedEvent>>> {
     let _permit = shared.events.page_reads.acquire().await;
-    let (host, call) = (Arc::clone(&shared.host), call(shared, &query));
+    let (app, call) = (Arc::clone(&shared.app), call(shared, &query));
     let events = super::blocking(move || {
-        let mut answer = host.call(call)?;
+        let mut answer = app.call(call)?.answer;
         let events: Vec<Event> = serde_json::from_value(answer["events"].take())
             .map_err(|error| Error::internal("cannot decode events").because(error))?;
         Ok(events.iter().map(|event| Arc::new(EncodedEvent::of(event))).collect::<Vec<_>>())

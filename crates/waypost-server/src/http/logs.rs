@@ -10,14 +10,13 @@ use axum::extract::{RawPathParams, Request, State};
 use axum::http::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
-use waypost_core::op::Effect;
 use waypost_core::{Error, Result};
 
 use super::sse::{self, Client, Gone, Listener};
 use super::text::pairs;
 use super::{Shared, answer, blocking, caller, number};
 use waypost::access::Grant;
-use waypost::host::{Call, Who};
+use waypost::app::{Call, Who};
 
 /// The operation that reads a part of a log.
 pub(super) const OPERATION: &str = "get_log";
@@ -35,7 +34,7 @@ pub(super) async fn stream(State(shared): State<Arc<Shared>>, key: RawPathParams
 /// Streams the log of a job from a byte on, until the job has ended.
 pub(super) async fn start_stream(shared: &Arc<Shared>, job: Option<String>, request: Request) -> Response<Body> {
     let job = job.unwrap_or_default();
-    let parsed = parse(shared, &job, &request);
+    let parsed = parse(shared, &request);
     drop(request);
     let response = match parsed {
         Ok(parsed) => begin(shared, job, parsed).await,
@@ -44,11 +43,16 @@ pub(super) async fn start_stream(shared: &Arc<Shared>, job: Option<String>, requ
     response.unwrap_or_else(|error| answer::error(&error))
 }
 
+/// The caller of a stream.
+struct Follower {
+    who: Who,
+    grant: Grant,
+}
+
 /// Returns the caller, its connection, and the first byte to send.
-fn parse(shared: &Shared, job: &str, request: &Request) -> Result<(Who, Client, u64)> {
+fn parse(shared: &Shared, request: &Request) -> Result<(Follower, Client, u64)> {
     let grant = request.extensions().get::<Grant>();
     let grant = grant.ok_or_else(|| Error::internal("the request has no grant"))?;
-    grant.allow(OPERATION, Effect::Read, &json!({ "job": job }))?;
     let mut from = 0;
     for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
         match name.as_str() {
@@ -57,17 +61,22 @@ fn parse(shared: &Shared, job: &str, request: &Request) -> Result<(Who, Client, 
         }
     }
     let from = sse::last_id(request)?.unwrap_or(from);
-    Ok((caller::identify(shared, grant, request.headers())?, sse::client(request)?, from))
+    let who = caller::identify(shared, grant, request.headers())?;
+    Ok((Follower { who, grant: grant.clone() }, sse::client(request)?, from))
 }
 
-async fn begin(shared: &Arc<Shared>, job: String, (who, client, from): (Who, Client, u64)) -> Result<Response<Body>> {
+async fn begin(
+    shared: &Arc<Shared>,
+    job: String,
+    (follower, client, from): (Follower, Client, u64),
+) -> Result<Response<Body>> {
     let permit = Arc::clone(&shared.log_listeners).try_acquire_owned();
     let permit = permit.map_err(|_| Error::unavailable("too many listeners of logs"))?;
-    // An unknown job is answered with an error instead of a stream.
-    let first = read(shared, &who, job, from).await?;
+    // A caller that may not read it, and an unknown job, are answered with an error instead of a stream.
+    let first = read(shared, &follower, job, from).await?;
     let state = Arc::clone(shared);
     Ok(sse::stream(shared, client, move |listener| async move {
-        let sent = follow(&state, &who, first, from, listener).await;
+        let sent = follow(&state, &follower, first, from, listener).await;
         drop(permit);
         sent
     }))
@@ -86,7 +95,7 @@ struct Part {
 
 async fn follow(
     shared: &Arc<Shared>,
-    who: &Who,
+    follower: &Follower,
     mut part: Part,
     mut at: u64,
     mut listener: Listener,
@@ -109,7 +118,7 @@ async fn follow(
             listener.keep_alive().await?;
             tokio::time::sleep(POLL_INTERVAL).await;
         }
-        part = match read(shared, who, part.job, at).await {
+        part = match read(shared, follower, part.job, at).await {
             Ok(part) => part,
             // The client reconnects and gets the error then.
             Err(_) => return Err(Gone),
@@ -117,10 +126,11 @@ async fn follow(
     }
 }
 
-async fn read(shared: &Arc<Shared>, who: &Who, job: String, from: u64) -> Result<Part> {
-    let host = Arc::clone(&shared.host);
+async fn read(shared: &Arc<Shared>, follower: &Follower, job: String, from: u64) -> Result<Part> {
+    let app = Arc::clone(&shared.app);
     let arguments = json!({ "job": job, "from": from });
-    let call = Call { operation: OPERATION.to_owned(), arguments, who: who.clone(), key: None };
-    let answer = blocking(move || host.call(call)).await?;
+    let (who, grant) = (follower.who.clone(), follower.grant.clone());
+    let call = Call { operation: OPERATION.to_owned(), arguments, who, grant, from: None, key: None };
+    let answer = blocking(move || app.call(call)).await?.answer;
     serde_json::from_value(answer).map_err(|error| Error::internal("cannot decode the log").because(error))
 }

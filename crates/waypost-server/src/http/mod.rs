@@ -36,8 +36,6 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
-use waypost_core::nearest::nearest;
-use waypost_core::op::TABLE;
 use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
 
@@ -52,7 +50,7 @@ use route::{Op, ROOT};
 use sse::{Budget, Hangup};
 use text::{hash, pairs};
 use waypost::access::{Grant, Role};
-use waypost::host::{Host, Measure};
+use waypost::app::{self, App, Measure};
 
 /// Maximum concurrent connections.
 const MAX_CONNECTIONS: u32 = 1_024;
@@ -105,7 +103,7 @@ pub struct Config {
 
 /// The state that all requests share.
 struct Shared {
-    host: Arc<dyn Host>,
+    app: Arc<App>,
     ops: Vec<Op>,
     names: Names,
     port: Option<u16>,
@@ -142,7 +140,7 @@ impl Shared {
 }
 
 /// Serves until SIGTERM or SIGINT, then completes pending requests.
-pub fn serve(host: Arc<dyn Host>, config: Config) -> Result<()> {
+pub fn serve(app: Arc<App>, config: Config) -> Result<()> {
     let cannot = |error| Error::unavailable("cannot start the server").because(error);
     // The runtime panics if it cannot start a thread. Beside its workers it needs one for blocking calls.
     check_threads(WORKER_THREADS + 1).map_err(cannot)?;
@@ -153,23 +151,22 @@ pub fn serve(host: Arc<dyn Host>, config: Config) -> Result<()> {
         .enable_all()
         .build()
         .map_err(cannot)?;
-    let served = runtime.block_on(run(host, config));
+    let served = runtime.block_on(run(app, config));
     // No client waits for calls that still block on a disk.
     runtime.shutdown_timeout(Duration::from_secs(1));
     served
 }
 
-/// Returns the OpenAPI document of a host.
-pub fn openapi(host: &dyn Host) -> Value {
-    openapi::document(&ops(host))
+/// Returns the OpenAPI document.
+pub fn openapi() -> Value {
+    openapi::document(&ops())
 }
 
-fn ops(host: &dyn Host) -> Vec<Op> {
-    let app_operations = host.app_operations().iter().copied();
-    TABLE.iter().map(Into::into).chain(app_operations).map(Op::new).collect()
+fn ops() -> Vec<Op> {
+    app::operations().map(Op::new).collect()
 }
 
-async fn run(host: Arc<dyn Host>, config: Config) -> Result<()> {
+async fn run(app: Arc<App>, config: Config) -> Result<()> {
     let cannot = |error: std::io::Error| Error::unavailable("cannot listen").because(error);
     let port = config.listeners.iter().find_map(|listener| match listener {
         Listener::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
@@ -177,8 +174,8 @@ async fn run(host: Arc<dyn Host>, config: Config) -> Result<()> {
     });
     let codes = config.code.iter().map(|code| (hash(code), Instant::now() + LOGIN_CODE_TTL)).collect();
     let shared = Arc::new(Shared {
-        ops: ops(&*host),
-        host,
+        ops: ops(),
+        app,
         names: Names::new(port, &config.allowed_hosts),
         port,
         lookup: config.lookup,
@@ -338,7 +335,7 @@ fn router(shared: &Arc<Shared>) -> Router {
         let by_name = move |State(shared): State<Arc<Shared>>, request: Request| async move {
             handle(&shared, number, Address::Name, None, request).await
         };
-        router = router.route(&format!("{ROOT}/op/{}", op.described.name), post(by_name));
+        router = router.route(&format!("{ROOT}/op/{}", op.about.name), post(by_name));
         if !op.is_public() {
             continue;
         }
@@ -361,18 +358,13 @@ fn router(shared: &Arc<Shared>) -> Router {
 }
 
 /// Answers 404 with the nearest name of an operation.
-async fn unknown_operation(State(shared): State<Arc<Shared>>, Path(operation): Path<String>) -> Response<Body> {
-    let names = shared.ops.iter().filter(|op| op.is_public()).map(|op| op.described.name);
-    let error = Error::not_found(format!("unknown operation {operation:?}"));
-    answer::error(&match nearest(&operation, names) {
-        Some(near) => error.hint(format!("did you mean {near}?")),
-        None => error.hint("/openapi.json lists all operations"),
-    })
+async fn unknown_operation(Path(operation): Path<String>) -> Response<Body> {
+    answer::error(&app::unknown_operation(&operation))
 }
 
 /// Builds the MCP endpoint. Every call of a tool is authorized as a request of its own.
 fn mcp_router(shared: &Arc<Shared>) -> Router<Arc<Shared>> {
-    let service = mcp::http_service(Arc::clone(&shared.host), shared.names.allowed());
+    let service = mcp::http_service(Arc::clone(&shared.app), shared.names.allowed());
     let identified = from_fn_with_state(Arc::clone(shared), identify_mcp_caller);
     Router::new().route_service("/mcp", service).layer(identified)
 }
@@ -387,12 +379,7 @@ async fn identify_mcp_caller(State(shared): State<Arc<Shared>>, mut request: Req
         Err(error) => return answer::error(&error),
     };
     let is_fixed = grant.role != Role::Admin || grant.agent.is_some();
-    let authorize = move |operation: &str, arguments: &Value| {
-        let op = shared.ops.iter().find(|op| op.described.name == operation);
-        let op = op.ok_or_else(|| Error::not_found(format!("unknown operation {operation:?}")))?;
-        grant.allow(operation, op.described.effect, arguments)
-    };
-    request.extensions_mut().insert(mcp::McpCaller { who, is_fixed, authorize: Arc::new(authorize) });
+    request.extensions_mut().insert(mcp::McpCaller { who, is_fixed, grant });
     next.run(request).await
 }
 
@@ -400,7 +387,7 @@ async fn ready(State(shared): State<Arc<Shared>>) -> Response<Body> {
     let found = if *shared.stop.borrow() {
         Err("the server is shutting down".to_owned())
     } else {
-        shared.readiness.check(&*shared.host).await
+        shared.readiness.check(&shared.app).await
     };
     let Err(reason) = found else { return answer::text("text/plain", "ready\n") };
     let mut response = answer::text("text/plain", format!("not ready: {reason}\n"));
@@ -412,8 +399,8 @@ async fn metrics_page(State(shared): State<Arc<Shared>>, request: Request) -> Re
     if let Err(error) = require_observer(&request) {
         return answer::error(&error);
     }
-    let host = Arc::clone(&shared.host);
-    let mut measures = blocking(move || Ok(host.measures())).await.unwrap_or_default();
+    let app = Arc::clone(&shared.app);
+    let mut measures = blocking(move || Ok(app.measures())).await.unwrap_or_default();
     let gauge =
         |name, help, value: f64| Measure { name, help, is_counter: false, values: vec![(String::new(), value)] };
     let lag = events::lag(&shared).await.unwrap_or_default();

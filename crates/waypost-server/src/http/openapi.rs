@@ -15,7 +15,7 @@ pub(crate) fn document(ops: &[Op]) -> Value {
     let mut generator = settings.into_generator();
     let mut paths = Map::new();
     for op in ops.iter().filter(|op| op.is_public()) {
-        let (rest, name) = (&op.rest, op.described.name);
+        let (rest, name) = (&op.rest, op.about.name);
         let method = if rest.is_get { "get" } else { "post" };
         let key = rest.key.as_deref();
         match &rest.named_path {
@@ -121,7 +121,7 @@ fn rest_operation(op: &Op, id: &str, key: Option<&str>, generator: &mut SchemaGe
 
 /// Describes the generic endpoint. Arguments and answers are described at the REST paths.
 fn by_name(ops: &[Op]) -> Value {
-    let names: Vec<&str> = ops.iter().filter(|op| op.is_public()).map(|op| op.described.name).collect();
+    let names: Vec<&str> = ops.iter().filter(|op| op.is_public()).map(|op| op.about.name).collect();
     json!({
         "operationId": "operate",
         "summary": "Run an operation by name (its operationId), with all arguments in the body",
@@ -136,7 +136,7 @@ fn by_name(ops: &[Op]) -> Value {
 
 /// Describes the arguments of an operation; others are rejected.
 fn arguments(op: &Op, generator: &mut SchemaGenerator) -> Value {
-    let schema = (op.described.schema)(generator).to_value();
+    let schema = (op.about.schema)(generator).to_value();
     if let Some(definition) = definition(&schema).and_then(|name| generator.definitions_mut().get_mut(name)) {
         definition["additionalProperties"] = json!(false);
     }
@@ -160,7 +160,7 @@ enum Answer {
 }
 
 fn operation(op: &Op, id: &str, form: Answer, generator: &mut SchemaGenerator) -> Value {
-    let answered = (op.described.answer_schema)(generator).to_value();
+    let answered = (op.about.answer_schema)(generator).to_value();
     let mut properties = Map::new();
     match form {
         Answer::One => drop(properties.insert("data".to_owned(), answered)),
@@ -175,8 +175,8 @@ fn operation(op: &Op, id: &str, form: Answer, generator: &mut SchemaGenerator) -
     }
     json!({
         "operationId": id,
-        "summary": op.described.summary,
-        "x-effect": if op.described.effect == Effect::Write { "write" } else { "read" },
+        "summary": op.about.summary,
+        "x-effect": if op.about.effect == Effect::Write { "write" } else { "read" },
         "responses": {
             "200": answer(&Value::Object(properties)),
             "default": errors(),
@@ -285,7 +285,7 @@ fn body(schema: &Value, is_required: bool) -> Value {
 
 /// Describes the header that makes a write safe to retry.
 fn idempotency(op: &Op) -> Option<Value> {
-    (op.described.effect == Effect::Write).then(|| json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
+    (op.about.effect == Effect::Write).then(|| json!({ "$ref": "#/components/parameters/IdempotencyKey" }))
 }
 
 /// Forbids an empty path parameter.

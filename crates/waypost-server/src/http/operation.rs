@@ -9,14 +9,14 @@ use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use tokio::sync::oneshot;
-use waypost_core::op::{Effect, TABLE};
+use waypost_core::op::{self, Effect};
 use waypost_core::{Error, Result};
 
 use super::route::Op;
 use super::text::{hash, hex, pairs, text_header};
 use super::{READ_TIMEOUT, Shared, answer, blocking, caller, logs, no_answer_error, sse, start_event_stream};
 use waypost::access::{Grant, Role};
-use waypost::host::{Call, Who};
+use waypost::app::{Call, Reply};
 use waypost::origin::{self, Origin};
 
 /// Maximum size of a request body.
@@ -46,7 +46,7 @@ pub(super) async fn handle(
 ) -> Response<Body> {
     let op = &shared.ops[number];
     if address == Address::Rest && sse::is_accepted(&request) {
-        match op.described.name {
+        match op.about.name {
             "list_events" => return start_event_stream(shared, &request),
             logs::OPERATION => return logs::start_stream(shared, key, request).await,
             _ => {}
@@ -60,7 +60,7 @@ pub(super) async fn handle(
             answer::refusal(413, "invalid", &message, &[])
         }
     };
-    shared.metrics.count_response(op.described.name, response.status().as_u16());
+    shared.metrics.count_response(op.about.name, response.status().as_u16());
     response
 }
 
@@ -92,7 +92,7 @@ async fn run(
         if parts.uri.query().is_some() {
             return Err(Error::invalid("arguments belong in the body, not in the query string").into());
         }
-        let is_workflow = grant.role == Role::Admin && op.described.name == "take_workflow";
+        let is_workflow = grant.role == Role::Admin && op.about.name == "take_workflow";
         let (max_bytes, timeout) =
             if is_workflow { (MAX_WORKFLOW_BYTES, WORKFLOW_READ_TIMEOUT) } else { (MAX_BODY_BYTES, READ_TIMEOUT) };
         read_body(body, max_bytes, timeout).await?
@@ -104,38 +104,33 @@ async fn run(
     }
     let arguments = Value::Object(arguments);
     op.check(&arguments)?;
-    grant.allow(op.described.name, op.described.effect, &arguments)?;
     let call = Call {
-        operation: op.described.name.to_owned(),
+        operation: op.about.name.to_owned(),
         arguments,
         who: caller::identify(shared, &grant, &parts.headers)?,
+        grant,
+        from: text_header(&parts.headers, origin::HEADER)?.map(|from| Origin::from_header(&from)).transpose()?,
         key: text_header(&parts.headers, "idempotency-key")?,
     };
-    let from = text_header(&parts.headers, origin::HEADER)?.map(|from| Origin::from_header(&from)).transpose()?;
-    let is_write = op.described.effect == Effect::Write;
-    let is_store_operation = TABLE.iter().any(|entry| entry.name == op.described.name);
-    let revision =
-        if is_get && is_store_operation { Some(with_timeout(revision(shared, &call.who)).await?) } else { None };
+    let is_write = op.about.effect == Effect::Write;
+    let is_store_operation = op::named(op.about.name).is_some();
+    let revision = if is_get && is_store_operation { Some(with_timeout(revision(shared, &call)).await?) } else { None };
     let if_none_match = parts.headers.get(header::IF_NONE_MATCH).and_then(|value| value.to_str().ok());
     if let (Some(revision), Some(expected)) = (&revision, if_none_match)
         && tag_matches(expected, revision)
     {
         return Ok(not_modified(revision));
     }
-    let (began, host) = (Instant::now(), Arc::clone(&shared.host));
+    let (began, app) = (Instant::now(), Arc::clone(&shared.app));
     let answered = async move {
-        let call = match from {
-            Some(from) => return blocking(move || host.call_from(call, from)).await,
-            None => call,
-        };
         let (sender, answer) = oneshot::channel();
         // The client may have disconnected.
-        match host.submit(call, Box::new(move |answer| drop(sender.send(answer)))) {
+        match app.submit(call, Box::new(move |answer| drop(sender.send(answer)))) {
             None => answer.await.unwrap_or_else(|_| Err(no_answer_error())),
-            Some(call) => blocking(move || host.call(call)).await,
+            Some(call) => blocking(move || app.call(call)).await,
         }
     };
-    let mut answer = with_timeout(answered).await?;
+    let Reply { answer, warnings } = with_timeout(answered).await?;
     shared.metrics.record_duration(is_write, began.elapsed());
     if is_write {
         shared.events.notify_write();
@@ -151,7 +146,6 @@ async fn run(
     {
         return Ok(not_modified(tag));
     }
-    let warnings = op.take_warnings(&mut answer);
     let mut response = if is_list { answer::list(answer, &warnings) } else { answer::data(&answer, &warnings) };
     if let Some(tag) = tag {
         set_tag(&mut response, &tag);
@@ -168,11 +162,13 @@ async fn with_timeout<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
 }
 
 /// Returns an entity tag for the current state of the store, as this caller sees it.
-async fn revision(shared: &Arc<Shared>, who: &Who) -> Result<String> {
-    let host = Arc::clone(&shared.host);
-    let arguments = json!({ "query": { "limit": 0 } });
-    let call = Call { operation: "list_events".to_owned(), arguments, who: who.clone(), key: None };
-    let answer = blocking(move || host.call(call)).await?;
+async fn revision(shared: &Arc<Shared>, call: &Call) -> Result<String> {
+    let (app, who) = (Arc::clone(&shared.app), call.who.clone());
+    // The caller may read the answer, if not the events themselves.
+    let (arguments, grant) = (json!({ "query": { "limit": 0 } }), Grant::owner(&shared.actor));
+    let operation = "list_events".to_owned();
+    let call = Call { operation, arguments, who: who.clone(), grant, from: None, key: None };
+    let answer = blocking(move || app.call(call)).await?.answer;
     let name = format!("{}\0{}", who.actor, who.agent.as_deref().unwrap_or_default());
     let last = answer.get("last").and_then(Value::as_u64).unwrap_or_default();
     Ok(format!("W/\"{last}-{}\"", hex(&hash(&name)[..4])))

@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use waypost_core::Error;
 
 use super::lock;
-use waypost::host::Host;
+use waypost::app::App;
 
 /// A probe that takes longer counts as unreachable.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
@@ -25,8 +25,8 @@ pub(super) struct Readiness {
 
 impl Readiness {
     /// Returns whether a write would succeed. The error text is safe to show without a token.
-    pub(super) async fn check(&self, host: &dyn Host) -> Result<(), String> {
-        let mut probe = self.probe(host);
+    pub(super) async fn check(&self, app: &App) -> Result<(), String> {
+        let mut probe = self.probe(app);
         let found = match tokio::time::timeout(PROBE_TIMEOUT, probe.wait_for(Option::is_some)).await {
             Ok(Ok(found)) => found.clone(),
             Ok(Err(_)) => Some(Err("the store did not answer".to_owned())),
@@ -36,7 +36,7 @@ impl Readiness {
     }
 
     /// Returns the latest probe, or starts one if that is too old.
-    fn probe(&self, host: &dyn Host) -> watch::Receiver<ProbeResult> {
+    fn probe(&self, app: &App) -> watch::Receiver<ProbeResult> {
         let mut latest = lock(&self.latest);
         if let Some((started_at, probe)) = &*latest {
             let is_waiting = probe.borrow().is_none() && probe.has_changed().is_ok();
@@ -45,7 +45,7 @@ impl Readiness {
             }
         }
         let (sender, probe) = watch::channel(None);
-        host.probe(Box::new(move |found| drop(sender.send(Some(found.map_err(|error| public_reason(&error)))))));
+        app.probe(Box::new(move |found| drop(sender.send(Some(found.map_err(|error| public_reason(&error)))))));
         *latest = Some((Instant::now(), probe.clone()));
         probe
     }

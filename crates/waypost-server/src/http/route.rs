@@ -6,10 +6,8 @@
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
-use waypost_core::op::{Audience, Effect};
+use waypost_core::op::{Audience, Description, Effect};
 use waypost_core::{Error, Result, nearest};
-
-use waypost::host::Described;
 
 /// The prefix of all paths of operations.
 pub(crate) const ROOT: &str = "/api/v1";
@@ -24,13 +22,11 @@ const RESOURCES: &[&str] =
 
 /// An operation with its routes.
 pub(crate) struct Op {
-    pub(crate) described: Described,
+    pub(crate) about: Description,
     /// The schema of each argument.
     pub(crate) properties: Map<String, Value>,
     pub(crate) required: Vec<String>,
     pub(crate) rest: Rest,
-    /// Whether `warnings` is a field of its answer, and not the warnings of the request.
-    has_own_warnings: bool,
 }
 
 /// The REST path of an operation.
@@ -48,39 +44,26 @@ pub(crate) struct Rest {
 }
 
 impl Op {
-    pub(crate) fn new(described: Described) -> Op {
+    pub(crate) fn new(about: Description) -> Op {
         let mut settings = SchemaSettings::draft2020_12();
         settings.inline_subschemas = true;
-        let schema = (described.schema)(&mut settings.into_generator()).to_value();
+        let schema = (about.schema)(&mut settings.into_generator()).to_value();
         let properties = schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default();
         let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
         let required: Vec<String> = required.filter_map(Value::as_str).map(str::to_owned).collect();
-        let answer = answer_fields(&described);
-        let rest = Rest::of(&described, &properties, &required, &answer);
-        let has_own_warnings = answer.contains_key("warnings");
-        Op { described, properties, required, rest, has_own_warnings }
+        let answer = answer_fields(&about);
+        let rest = Rest::of(&about, &properties, &required, &answer);
+        Op { about, properties, required, rest }
     }
 
     /// Returns whether it has a REST path.
     pub(crate) fn is_public(&self) -> bool {
-        self.described.audience == Audience::Public
-    }
-
-    /// Moves the warnings of the request out of the answer.
-    pub(crate) fn take_warnings(&self, answer: &mut Value) -> Vec<Value> {
-        let warnings = match answer {
-            Value::Object(fields) if !self.has_own_warnings => fields.shift_remove("warnings"),
-            _ => None,
-        };
-        match warnings {
-            Some(Value::Array(warnings)) => warnings,
-            _ => Vec::new(),
-        }
+        self.about.audience == Audience::Public
     }
 
     /// Rejects unknown arguments: the operation would ignore a misspelled name.
     pub(crate) fn check(&self, arguments: &Value) -> Result<()> {
-        let name = self.described.name;
+        let name = self.about.name;
         let Value::Object(fields) = arguments else {
             return Err(Error::invalid(format!("the arguments of {name} must be an object")));
         };
@@ -99,7 +82,7 @@ impl Op {
         let mut arguments = Map::new();
         for (name, text) in query {
             let Some(schema) = known.get(name) else {
-                return Err(unknown_argument(self.described.name, name, known));
+                return Err(unknown_argument(self.about.name, name, known));
             };
             let kind = kind(schema);
             if kind == Some("array") {
@@ -131,16 +114,16 @@ impl Op {
 
 impl Rest {
     fn of(
-        described: &Described,
+        about: &Description,
         properties: &Map<String, Value>,
         required: &[String],
         answer: &Map<String, Value>,
     ) -> Rest {
-        let is_read = described.effect == Effect::Read;
+        let is_read = about.effect == Effect::Read;
         let is_required_text = |name: &str| required.iter().any(|known| known == name) && is_text(&properties[name]);
         let mut named_path = None;
-        let (path, key) = match described.name.split_once('_') {
-            None => (described.name.to_owned(), None),
+        let (path, key) = match about.name.split_once('_') {
+            None => (about.name.to_owned(), None),
             Some((verb, noun)) => {
                 let (noun, all) = (singular(noun), plural(noun));
                 let is_resource = RESOURCES.contains(&noun.as_str());
@@ -178,22 +161,22 @@ impl Rest {
             }
             _ => None,
         };
-        let is_list = is_read && has_one_list(described, answer);
+        let is_list = is_read && has_one_list(about, answer);
         Rest { is_get: is_read, path: full_path(&path), named_path, key, nested, is_list }
     }
 }
 
 /// Returns the schema of each field of an answer.
-fn answer_fields(described: &Described) -> Map<String, Value> {
+fn answer_fields(about: &Description) -> Map<String, Value> {
     let mut settings = SchemaSettings::draft2020_12();
     settings.inline_subschemas = true;
-    let schema = (described.answer_schema)(&mut settings.into_generator()).to_value();
+    let schema = (about.answer_schema)(&mut settings.into_generator()).to_value();
     schema.get("properties").and_then(Value::as_object).cloned().unwrap_or_default()
 }
 
 /// Returns whether an answer is one list, perhaps with a cursor.
-fn has_one_list(described: &Described, answer: &Map<String, Value>) -> bool {
-    let is_listing = described.name.starts_with("list_") || described.name.ends_with('s');
+fn has_one_list(about: &Description, answer: &Map<String, Value>) -> bool {
+    let is_listing = about.name.starts_with("list_") || about.name.ends_with('s');
     is_listing && answer.values().filter(|field| kind(field) == Some("array")).count() == 1
 }
 
@@ -264,12 +247,11 @@ mod tests {
     use std::collections::BTreeSet;
 
     use serde_json::json;
-    use waypost_core::op::TABLE;
 
     use super::*;
 
     fn op(name: &str) -> Op {
-        Op::new(TABLE.iter().find(|entry| entry.name == name).expect("the operation exists").into())
+        Op::new(waypost::app::operations().find(|about| about.name == name).expect("the operation exists"))
     }
 
     fn query(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
@@ -278,8 +260,7 @@ mod tests {
 
     #[test]
     fn every_operation_has_a_unique_path() {
-        let ops = TABLE.iter().map(|entry| Op::new(entry.into()));
-        let ops: Vec<Op> = ops.filter(Op::is_public).collect();
+        let ops: Vec<Op> = waypost::app::operations().map(Op::new).filter(Op::is_public).collect();
         let paths: BTreeSet<_> = ops.iter().map(|op| (op.rest.is_get, op.rest.path.clone())).collect();
         assert_eq!(paths.len(), ops.len());
     }

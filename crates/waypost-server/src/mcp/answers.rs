@@ -6,6 +6,7 @@
 use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
+use waypost::app::Reply;
 use waypost_core::time::Timestamp;
 
 /// The answer of a tool.
@@ -31,8 +32,8 @@ const WORKSPACE_FIELDS: &[&str] =
     &["id", "job_id", "task", "status", "path", "branch", "base", "size", "snapshot", "pr_url", "merge_commit", "note"];
 
 /// Reduces the answer of an operation to the fields an agent needs.
-pub(super) fn shorten(operation: &str, answer: Value) -> Answer {
-    let (data, text) = match operation {
+pub(super) fn shorten(operation: &str, Reply { answer, warnings }: Reply) -> Answer {
+    let (mut data, shown) = match operation {
         "prime" | "get_context" => context(&answer),
         "claim_task" => claimed(&answer),
         "checkpoint_task" => checkpointed(&answer),
@@ -48,7 +49,15 @@ pub(super) fn shorten(operation: &str, answer: Value) -> Answer {
         _ if answer["issues"].is_array() => issues(&answer),
         _ => issue(&answer),
     };
-    Answer { data: compact(data), text: text.trim_end().to_owned() }
+    let mut text = String::new();
+    for warning in &warnings {
+        let _ = writeln!(text, "warning: {warning}");
+    }
+    if let (false, Value::Object(fields)) = (warnings.is_empty(), &mut data) {
+        fields.insert("warnings".to_owned(), json!(warnings));
+    }
+    text.push_str(shown.trim_end());
+    Answer { data: compact(data), text }
 }
 
 fn workspace(one: &Value) -> String {
@@ -75,7 +84,6 @@ fn claimed(answer: &Value) -> (Value, String) {
         "epoch": lease["epoch"],
         "expires_at": lease["expires_at"],
         "context": answer["context"]["text"],
-        "warnings": answer["warnings"],
     });
     let mut text = format!(
         "claimed {} {}/{}, epoch {} until {}\n",
@@ -85,9 +93,6 @@ fn claimed(answer: &Value) -> (Value, String) {
         lease["epoch"],
         plain(&lease["expires_at"]),
     );
-    for warning in answer["warnings"].as_array().into_iter().flatten() {
-        let _ = writeln!(text, "warning: {}", plain(warning));
-    }
     let _ = write!(text, "\n{}", plain(&answer["context"]["text"]));
     (data, text)
 }
@@ -102,12 +107,9 @@ fn checkpointed(answer: &Value) -> (Value, String) {
 fn ended(answer: &Value) -> (Value, String) {
     let mut data = pick(answer, TASK_FIELDS);
     let mut text = format!("{}/{}: {}", plain(&answer["workflow"]), plain(&answer["name"]), plain(&answer["status"]));
-    for key in ["closed_issue", "warnings"] {
-        let value = &answer[key];
-        if !value.is_null() {
-            data[key] = value.clone();
-            let _ = write!(text, "\n{}: {}", key.replace('_', " "), join(value));
-        }
+    if let Some(issue) = answer["closed_issue"].as_str() {
+        data["closed_issue"] = json!(issue);
+        let _ = write!(text, "\nclosed issue: {issue}");
     }
     (data, text)
 }
@@ -160,8 +162,7 @@ fn issues(answer: &Value) -> (Value, String) {
     if answer["has_more"] == json!(true) {
         text.push_str("more issues exist\n");
     }
-    warn(answer, &mut text);
-    (json!({ "issues": issues, "has_more": answer["has_more"], "warnings": answer["warnings"] }), text)
+    (json!({ "issues": issues, "has_more": answer["has_more"] }), text)
 }
 
 fn issue_page(answer: Value) -> (Value, String) {
@@ -181,21 +182,19 @@ fn issue_page(answer: Value) -> (Value, String) {
         let _ = write!(text, "\ncomment by {}: {}", plain(&comment["author"]), plain(&comment["text"]));
     }
     text.push('\n');
-    warn(&answer, &mut text);
     (answer, text)
 }
 
 /// Shortens the answer of a change to an issue, or of a claim.
 fn issue(answer: &Value) -> (Value, String) {
     let issue = if answer["issue"].is_object() { &answer["issue"] } else { answer };
-    let mut data = json!({ "issue": pick(issue, ISSUE_FIELDS), "warnings": answer["warnings"] });
+    let mut data = json!({ "issue": pick(issue, ISSUE_FIELDS) });
     let mut text = issue_line(issue);
     if answer["lease"].is_object() {
         data["lease"] = pick(&answer["lease"], &["epoch", "expires_at"]);
         let _ = write!(text, "\nclaimed until {}", plain(&data["lease"]["expires_at"]));
     }
     text.push('\n');
-    warn(answer, &mut text);
     (data, text)
 }
 
@@ -247,7 +246,8 @@ fn status(answer: &Value) -> (Value, String) {
     part("agents", agents, &|one| format!("{} {}", plain(&one["name"]), plain(&one["status"])));
     let messages = map_items(&answer["messages"], |seen| pick(seen, &["id", "from", "subject"]));
     part("messages", messages, &|one| format!("from {}: {}", plain(&one["from"]), plain(&one["subject"])));
-    let issues = map_items(&answer["issues"], |seen| json!({ "id": seen["subject"], "holder": seen["holder_name"] }));
+    let issues =
+        map_items(&answer["issues_in_work"], |seen| json!({ "id": seen["subject"], "holder": seen["holder_name"] }));
     part("issues", issues, &|one| format!("{} {}", plain(&one["id"]), plain(&one["holder"])));
     if text.is_empty() {
         text.push_str("no tasks, agents or messages\n");
@@ -260,12 +260,6 @@ fn unread(answer: &Value) -> String {
         None | Some(0) => String::new(),
         Some(1) => ", 1 unread message".to_owned(),
         Some(count) => format!(", {count} unread messages"),
-    }
-}
-
-fn warn(answer: &Value, text: &mut String) {
-    for warning in answer["warnings"].as_array().into_iter().flatten() {
-        let _ = writeln!(text, "warning: {}", plain(warning));
     }
 }
 
@@ -337,7 +331,7 @@ mod tests {
     #[test]
     fn a_cancelled_task_is_reported_first() {
         let answer = json!({ "leases": [], "is_cancelled": true, "unread": 2, "next_ms": 60_000 });
-        let answer = shorten("heartbeat", answer);
+        let answer = shorten("heartbeat", Reply::of(answer));
         assert_eq!(
             answer.text,
             "the task was cancelled: stop working on it; 0 leases held, 2 unread messages, next heartbeat within 60 s"

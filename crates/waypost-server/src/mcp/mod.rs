@@ -28,7 +28,8 @@ use waypost_fs::check_threads;
 
 use answers::Answer;
 use stdin::Stdin;
-use waypost::host::{Call, Host, Who};
+use waypost::access::Grant;
+use waypost::app::{App, Call, Who};
 
 /// How long pending answers may still be written after the client closed its end.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(700);
@@ -43,9 +44,9 @@ const CONTEXT: &str = "waypost://context/";
 /// Serves one client over standard input and output, until it closes its end.
 ///
 /// `who` is the default caller. The client may name another agent: it runs as the same user.
-pub fn serve_stdio(host: Arc<dyn Host>, who: Who) -> Result<()> {
+pub fn serve_stdio(app: Arc<App>, who: Who) -> Result<()> {
     let cannot = |error| Error::unavailable("cannot start the MCP server").because(error);
-    // The runtime panics if it cannot start its first thread; it reads, writes and calls the host in threads. The long
+    // The runtime panics if it cannot start its first thread; it reads, writes and calls the application in threads. The long
     // keepalive keeps the first one, so that later calls only have to wait for it.
     check_threads(3).map_err(cannot)?;
     let runtime = tokio::runtime::Builder::new_current_thread()
@@ -55,8 +56,8 @@ pub fn serve_stdio(host: Arc<dyn Host>, who: Who) -> Result<()> {
         .map_err(cannot)?;
     let served = runtime.block_on(async {
         let (stdin, closed) = Stdin::new();
-        let caller = McpCaller { who, is_fixed: false, authorize: Arc::new(|_, _| Ok(())) };
-        let tools = Tools { host, caller: Some(caller) };
+        let grant = Grant::owner(&who.actor);
+        let tools = Tools { app, caller: Some(McpCaller { who, is_fixed: false, grant }) };
         let running = match tools.serve((stdin, tokio::io::stdout())).await {
             Ok(running) => running,
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -105,34 +106,28 @@ pub struct McpCaller {
     pub who: Who,
     /// Whether the `agent` argument may not name another agent.
     pub is_fixed: bool,
-    /// Refuses operations that the token does not allow.
-    pub authorize: Authorize,
+    /// Its permissions.
+    pub grant: Grant,
 }
-
-/// Returns an error if the operation with these arguments is not allowed.
-pub type Authorize = Arc<dyn Fn(&str, &Value) -> Result<()> + Send + Sync>;
 
 /// Returns the service for `/mcp`. It is stateless: there are no sessions.
 ///
 /// An outer layer authenticates the request and adds an [`McpCaller`]; without one, every call fails. The service
 /// checks host and origin again.
-pub fn http_service(
-    host: Arc<dyn Host>,
-    allowed: Allowed,
-) -> StreamableHttpService<impl ServerHandler, NeverSessionManager> {
+pub fn http_service(app: Arc<App>, allowed: Allowed) -> StreamableHttpService<impl ServerHandler, NeverSessionManager> {
     let config = StreamableHttpServerConfig::default()
         .with_legacy_session_mode(false)
         .with_json_response(true)
         .with_allowed_hosts(allowed.hosts)
         .with_allowed_origins(allowed.origins)
         .enforce_origin_validation();
-    let tools = move || Ok(Tools { host: Arc::clone(&host), caller: None });
+    let tools = move || Ok(Tools { app: Arc::clone(&app), caller: None });
     StreamableHttpService::new(tools, Arc::default(), config)
 }
 
-/// The MCP tools of a host.
+/// The MCP tools.
 struct Tools {
-    host: Arc<dyn Host>,
+    app: Arc<App>,
     /// The only caller. `None` if each request has its own.
     caller: Option<McpCaller>,
 }
@@ -145,13 +140,13 @@ impl Tools {
         caller.ok_or_else(|| ErrorData::invalid_request("the request has no caller", None))
     }
 
-    /// Calls the host on a thread that may block.
+    /// Calls the application on a thread that may block.
     async fn run_blocking<T: Send + 'static>(
         &self,
-        work: impl FnOnce(&dyn Host) -> Result<T> + Send + 'static,
+        work: impl FnOnce(&App) -> Result<T> + Send + 'static,
     ) -> Result<Result<T>, ErrorData> {
-        let host = Arc::clone(&self.host);
-        let result = tokio::task::spawn_blocking(move || work(&*host)).await;
+        let app = Arc::clone(&self.app);
+        let result = tokio::task::spawn_blocking(move || work(&app)).await;
         result.map_err(|error| ErrorData::internal_error(error.to_string(), None))
     }
 }
@@ -199,7 +194,7 @@ impl ServerHandler for Tools {
         };
         let caller = self.caller(&context)?;
         let arguments = request.arguments.unwrap_or_default();
-        let answer = self.run_blocking(move |host| call(host, tool, &caller, arguments)).await?;
+        let answer = self.run_blocking(move |app| call(app, tool, &caller, arguments)).await?;
         Ok(encode_result(answer).into())
     }
 
@@ -258,7 +253,7 @@ impl ServerHandler for Tools {
             return Err(ErrorData::internal_error("the resource has no tool", None));
         };
         let caller = self.caller(&context)?;
-        let answer = self.run_blocking(move |host| call(host, tool, &caller, arguments)).await?;
+        let answer = self.run_blocking(move |app| call(app, tool, &caller, arguments)).await?;
         let answer = answer.map_err(|error| {
             let data = Some(error_body(&error));
             match error.kind() {
@@ -278,7 +273,7 @@ impl ServerHandler for Tools {
 
 /// Runs the operation of a tool.
 fn call(
-    host: &dyn Host,
+    app: &App,
     tool: &tools::Tool,
     caller: &McpCaller,
     mut arguments: serde_json::Map<String, Value>,
@@ -296,9 +291,9 @@ fn call(
             .hint("set agent to your own name, the same in every call"));
     }
     let tools::ToolCall { operation, arguments, key } = (tool.translate)(arguments)?;
-    (caller.authorize)(operation, &arguments)?;
-    let answer = host.call(Call { operation: operation.to_owned(), arguments, who, key })?;
-    Ok(answers::shorten(operation, answer))
+    let (operation_name, grant) = (operation.to_owned(), caller.grant.clone());
+    let reply = app.call(Call { operation: operation_name, arguments, who, grant, from: None, key })?;
+    Ok(answers::shorten(operation, reply))
 }
 
 fn describe_tool(tool: &tools::Tool) -> Tool {
@@ -368,7 +363,7 @@ mod tests {
     fn an_agent_token_cannot_act_as_another_agent() {
         let who = |agent: Option<&str>| Who { actor: "ann".to_owned(), agent: agent.map(str::to_owned) };
         let identify = |who: Who, is_fixed, agent: Option<&str>| {
-            let caller = McpCaller { who, is_fixed, authorize: Arc::new(|_, _| Ok(())) };
+            let caller = McpCaller { who, is_fixed, grant: Grant::owner("x") };
             caller.identify(agent.map(str::to_owned)).map(|who| who.agent)
         };
         assert_eq!(identify(who(Some("a")), true, None).unwrap().as_deref(), Some("a"));

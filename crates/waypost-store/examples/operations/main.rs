@@ -21,7 +21,7 @@ use waypost_core::id::Entropy;
 use waypost_core::model::{CheckpointKind, Repository, Vcs, Worktree};
 use waypost_core::op::{
     CheckpointTask, ClaimTask, CreateWorkflow, FinishTask, GetContext, Heartbeat, NextTasks, Operation, PlanWorkflow,
-    SendMessage, StartWorkflow,
+    SendMessage, StartWorkflow, StoreOperation,
 };
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
@@ -163,11 +163,11 @@ impl Bench {
         Ok(Bench { store: open(store)?, caller: caller("bench"), entropy: SystemEntropy::open()? })
     }
 
-    fn write<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+    fn write<O: StoreOperation>(&mut self, operation: O) -> Result<O::Answer> {
         Ok(engine::write(&mut *self.store, &self.caller, &mut self.entropy, None, operation)?)
     }
 
-    fn read<O: Operation>(&mut self, operation: O) -> Result<O::Answer> {
+    fn read<O: StoreOperation>(&mut self, operation: O) -> Result<O::Answer> {
         Ok(engine::read(&mut *self.store, &self.caller, &mut self.entropy, operation)?)
     }
 

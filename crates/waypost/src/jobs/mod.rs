@@ -3,6 +3,7 @@
 //! The caller records a job and starts its supervisor. The supervisor creates the workspace, runs the command, renews the
 //! lease, and records how the command ended. If a supervisor is gone, the next process that lists jobs reaps its job.
 
+pub(crate) mod reap;
 mod supervise;
 
 use std::ffi::OsString;
@@ -13,22 +14,20 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::{JobId, RepositoryId};
 use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, Strategy};
-use waypost_core::op::{CancelJob, CreateJobRecord, FinishJob, JobView, ListEvents, ListJobs, ShowJob};
+use waypost_core::op::{CancelJob, CreateJobRecord, FinishJob, JobView, ListEvents, ShowJob};
 use waypost_core::{Error, Result};
 use waypost_fs::create_private_dir;
 use waypost_workspace::{job_log, jobs as processes};
 
+pub use reap::reap_orphaned_jobs;
 pub use supervise::supervise;
 
 use crate::bytes;
-use crate::claims;
 use crate::place::Location;
 use crate::session::Session;
 use crate::tokens;
 use crate::workspaces;
 
-/// Time between asking the processes of an orphaned job to end and killing them.
-const ORPHAN_GRACE: Duration = Duration::from_secs(10);
 /// Longest time between two checks of a job that is starting.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
@@ -125,16 +124,7 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
         retry_of: request.retry_of,
     };
     // If the task stands for an issue, this job's agent claims the issue too.
-    claims::set_mark(&session.place)?;
-    let job = session.write_once(key, operation)?;
-    let issue = match &job.job.task_id {
-        Some(task) => claims::issue_of(session, task.as_str())?,
-        None => None,
-    };
-    if let Some(warning) = claims::complete_claim(&session.place, issue.as_deref())? {
-        log::warn!("job {}: {warning}", job.job.id);
-    }
-    Ok(job)
+    session.call_once(key, operation)
 }
 
 /// Returns the settings of a job.
@@ -194,50 +184,12 @@ pub fn cancel(session: &mut Session, job: &str, reason: Option<String>) -> Resul
     Ok(cancelled)
 }
 
-/// Kills the remaining processes of jobs on this machine whose supervisor is gone, and records the jobs as interrupted.
-pub fn reap_orphaned_jobs(session: &mut Session) -> Result<()> {
-    let live = session.read(ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) })?.jobs;
-    if live.is_empty() {
-        return Ok(());
-    }
-    let machine = workspaces::machine(session)?;
-    for job in live.into_iter().map(|view| view.job).filter(|job| job.machine.as_ref() == Some(&machine)) {
-        reap_if_orphaned(session, &job)?;
-    }
-    Ok(())
-}
-
-/// Reaps one live job of this machine, if its supervisor is gone.
-fn reap_if_orphaned(session: &mut Session, job: &Job) -> Result<()> {
-    let is_supervised = match (&job.supervisor, settings(job)?.launcher) {
-        (Some(supervisor), _) => processes::is_running(supervisor),
-        (None, Some(launcher)) => processes::is_running(&launcher),
-        // It waits for a worker.
-        (None, None) => true,
-    };
-    if is_supervised {
-        return Ok(());
-    }
-    // The supervisor may be gone because the job finished, or because another one took over. Read the job again.
-    let now = show(session, job.id.as_str())?.job;
-    if (now.status, &now.supervisor, &now.settings) != (job.status, &job.supervisor, &job.settings) {
-        return Ok(());
-    }
-    let ended = processes::kill_remaining(job.id.as_str(), ORPHAN_GRACE);
-    log::debug!("job {} lost its supervisor; ended {ended} of its processes", job.id);
-    let mut operation = finish_operation(&job.id);
-    operation.abandoned = true;
-    session.write(operation)?;
-    // Its workspace may be incomplete, and a git process may still be creating it.
-    workspaces::recover_interrupted(session)
-}
-
 /// Reaps a job if it is orphaned, and returns it with the file of its output on this machine.
 pub fn job_and_log(session: &mut Session, job: &str) -> Result<(Job, PathBuf)> {
     let mut job = show(session, job)?.job;
     let is_here = job.machine.as_ref() == Some(&workspaces::machine(session)?);
     if is_here && !job.status.is_final() {
-        reap_if_orphaned(session, &job)?;
+        reap::reap_if_orphaned(session, &job)?;
         job = show(session, job.id.as_str())?.job;
     }
     let log = job.log.clone().map_or_else(|| log_path(session, &job.id), Ok)?;

@@ -142,9 +142,9 @@ pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &Merg
 fn complete_workflow(session: &mut Session, seen: &WorkspaceView) -> Result<Option<String>> {
     let Some(job) = &seen.workspace.job_id else { return Ok(None) };
     let Some(task) = jobs::show(session, job.as_str())?.job.task_id else { return Ok(None) };
-    let page = session.read(waypost_core::op::ShowTask { task: task.to_string(), workflow: None })?;
+    let page = session.call(waypost_core::op::ShowTask { task: task.to_string(), workflow: None })?;
     let workflow = page.task.task.workflow_id.to_string();
-    match session.write(CompleteMerge { workflow, merged: true }) {
+    match session.call(CompleteMerge { workflow, merged: true }) {
         Ok(done) => Ok(Some(done.workflow.name)),
         // The workflow does not await a merge, or still has unfinished tasks.
         Err(error) if error.kind() == waypost_core::Kind::Conflict => Ok(None),

@@ -42,7 +42,7 @@ pub(super) struct DuArgs {
 
 pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
     let machine = if args.everywhere { None } else { Some(workspaces::machine(session)?) };
-    let all = session.read(ListWorkspaces { machine, all: args.all, limit: Some(u32::MAX) })?.workspaces;
+    let all = session.call(ListWorkspaces { machine, all: args.all, limit: Some(u32::MAX) })?.workspaces;
     let now = session.now()?;
     cx.ui.answer(&all, |text| {
         if !all.is_empty() {

@@ -133,7 +133,7 @@ fn an_unchanged_answer_is_not_sent_again() {
         assert_eq!(again().status, 200, "{path}");
     }
     let (mine, theirs) =
-        (server.get("/api/v1/status"), server.ask("GET", "/api/v1/status").with("Waypost-Agent", "x").send());
+        (server.get("/api/v1/tasks"), server.ask("GET", "/api/v1/tasks").with("Waypost-Agent", "x").send());
     assert_ne!(mine.headers["etag"], theirs.headers["etag"], "an ETag depends on the caller");
 }
 

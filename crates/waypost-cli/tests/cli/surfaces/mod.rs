@@ -135,7 +135,7 @@ impl Stage {
     /// Returns what a step left behind: the new events, and the ledger. Names the ids that are new in them.
     fn left_behind(&mut self) -> Value {
         let query = EventQuery { since: Some(self.last), limit: 1_000, ..EventQuery::default() };
-        let events = serde_json::to_value(self.session.read(ListEvents { query }).unwrap().events).unwrap();
+        let events = serde_json::to_value(self.session.call(ListEvents { query }).unwrap().events).unwrap();
         for event in events.as_array().unwrap() {
             self.last = self.last.max(event["sequence"].as_u64().unwrap());
             self.name_all_in(event["subject"].as_str().unwrap());

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Lease, TaskStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, find, lease};
 
 /// Records that the caller is alive and renews its leases.
@@ -41,8 +41,11 @@ impl Operation for Heartbeat {
     const NAME: &'static str = "heartbeat";
     const SUMMARY: &'static str = "Send a heartbeat and renew leases";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = Alive;
+}
 
+impl StoreOperation for Heartbeat {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Alive> {
         let mut agent = agents::find_or_register_caller(cx)?;
         let mut is_cancelled = false;

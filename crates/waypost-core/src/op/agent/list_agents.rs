@@ -9,7 +9,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::{AgentId, TaskId};
 use crate::model::{Agent, AgentStatus, Lease, Role, Task};
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::time::Timestamp;
 use crate::work::lease;
 
@@ -42,7 +42,9 @@ impl Operation for ListAgents {
     const SUMMARY: &'static str = "List agents";
     const EFFECT: Effect = Effect::Read;
     type Answer = AgentList;
+}
 
+impl StoreOperation for ListAgents {
     fn run(self, cx: &mut OpContext<'_>) -> Result<AgentList> {
         let is_wanted = |agent: &Agent| {
             self.role.is_none_or(|role| agent.role == role)

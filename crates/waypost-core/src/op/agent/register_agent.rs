@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Agent, ProcessIdentity, Role, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::{agents, changes, described};
 
 /// The minimum timeout of an agent.
@@ -46,8 +46,11 @@ impl Operation for RegisterAgent {
     const NAME: &'static str = "register_agent";
     const SUMMARY: &'static str = "Register an agent";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::own_name("name");
     type Answer = Agent;
+}
 
+impl StoreOperation for RegisterAgent {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Agent> {
         if self.timeout_ms.is_some_and(|timeout| timeout < MIN_TIMEOUT_MS) {
             return Err(Error::invalid("timeout must be at least 1s").hint("for example --timeout 15m"));

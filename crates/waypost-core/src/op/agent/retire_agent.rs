@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Agent, AgentStatus, TaskStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::{agents, attempt, changes, described, find, lease};
 
 /// Retires an agent for good and releases everything it holds.
@@ -22,8 +22,11 @@ impl Operation for RetireAgent {
     const NAME: &'static str = "retire_agent";
     const SUMMARY: &'static str = "Retire an agent";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::own_name("agent");
     type Answer = Agent;
+}
 
+impl StoreOperation for RetireAgent {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Agent> {
         let caller = agents::caller(cx)?;
         let mut agent = match &self.agent {

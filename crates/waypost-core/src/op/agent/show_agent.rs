@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::op::AgentView;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::find;
 
 /// Shows an agent and the leases it holds.
@@ -21,7 +21,9 @@ impl Operation for ShowAgent {
     const SUMMARY: &'static str = "Show an agent";
     const EFFECT: Effect = Effect::Read;
     type Answer = AgentView;
+}
 
+impl StoreOperation for ShowAgent {
     fn run(self, cx: &mut OpContext<'_>) -> Result<AgentView> {
         let agent = find::agent(cx, &self.agent)?;
         AgentView::of(cx, agent)

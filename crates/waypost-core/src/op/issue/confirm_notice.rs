@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{News, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Access, Audience, Effect, Operation, StoreOperation};
 use crate::time::Timestamp;
 
 /// Records that a notice about an issue was delivered to its ledger.
@@ -32,9 +32,12 @@ impl Operation for ConfirmNotice {
     const NAME: &'static str = "confirm_notice";
     const SUMMARY: &'static str = "Record that a notice was delivered to a ledger";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Confirmed;
+}
 
+impl StoreOperation for ConfirmNotice {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Confirmed> {
         let mut notices = cx.tx.notice_list()?.into_iter();
         let Some(notice) = notices.find(|notice| notice.issue == self.issue && notice.created_at == self.created_at)

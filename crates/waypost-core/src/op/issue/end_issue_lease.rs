@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Access, Audience, Effect, IssueEffect, Operation, StoreOperation};
 use crate::work::{agents, lease};
 
 /// Ends the lease on an issue, because the issue was released or closed.
@@ -34,9 +34,14 @@ impl Operation for EndIssueLease {
     const NAME: &'static str = "end_issue_lease";
     const SUMMARY: &'static str = "End the lease on an issue";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS_WITHOUT_FORCE;
     const AUDIENCE: Audience = Audience::Internal;
-    const USES_RESERVE: bool = true;
     type Answer = EndedIssueLease;
+}
+
+impl StoreOperation for EndIssueLease {
+    const ISSUES: IssueEffect = IssueEffect::Releases;
+    const USES_RESERVE: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<EndedIssueLease> {
         let mut agent = agents::find_or_register_caller(cx)?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Lease, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Access, Audience, Effect, IssueEffect, Operation, StoreOperation};
 use crate::work::{agents, claim, lease};
 
 /// Acquires the lease on an issue: the part of a claim that the store keeps.
@@ -24,8 +24,13 @@ impl Operation for LeaseIssue {
     const NAME: &'static str = "lease_issue";
     const SUMMARY: &'static str = "Acquire the lease on an issue";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Lease;
+}
+
+impl StoreOperation for LeaseIssue {
+    const ISSUES: IssueEffect = IssueEffect::ClaimsIssue("/subject");
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Lease> {
         let mut agent = agents::find_or_register_caller(cx)?;

@@ -9,7 +9,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::TaskId;
 use crate::model::{Lease, Task};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::time::Timestamp;
 use crate::work::lease::{self, Names};
 
@@ -30,7 +30,9 @@ impl Operation for ListLeases {
     const EFFECT: Effect = Effect::Read;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = LeaseList;
+}
 
+impl StoreOperation for ListLeases {
     fn run(self, cx: &mut OpContext<'_>) -> Result<LeaseList> {
         let leases = cx.tx.lease_list(None)?;
         let tasks = lease::tasks_of(cx, &leases)?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::Notice;
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 
 /// Lists the undelivered notices to ledgers about their issues.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +25,9 @@ impl Operation for ListNotices {
     const EFFECT: Effect = Effect::Read;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = NoticeList;
+}
 
+impl StoreOperation for ListNotices {
     fn run(self, cx: &mut OpContext<'_>) -> Result<NoticeList> {
         Ok(NoticeList { notices: cx.tx.notice_list()? })
     }

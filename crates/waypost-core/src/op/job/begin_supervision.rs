@@ -7,7 +7,7 @@ use super::list_jobs::JobView;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{JobStatus, ProcessIdentity, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::jobs;
 
 /// Registers the supervisor of a job, which is responsible for it from now on.
@@ -27,7 +27,9 @@ impl Operation for BeginSupervision {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
+}
 
+impl StoreOperation for BeginSupervision {
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         if before.status != JobStatus::Pending {

@@ -7,7 +7,7 @@ use super::list_jobs::JobView;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::jobs::{self, Ending};
 
 /// Cancels a job. Its supervisor ends its command.
@@ -25,7 +25,9 @@ impl Operation for CancelJob {
     const SUMMARY: &'static str = "Cancel a job";
     const EFFECT: Effect = Effect::Write;
     type Answer = JobView;
+}
 
+impl StoreOperation for CancelJob {
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         if before.status.is_final() {

@@ -11,7 +11,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, RepositoryId};
 use crate::model::{Job, JobStatus, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, IssueEffect, Operation, StoreOperation};
 use crate::path_text;
 use crate::work::{agents, check_name, claim, find, jobs, lease};
 
@@ -75,6 +75,10 @@ impl Operation for CreateJobRecord {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
+}
+
+impl StoreOperation for CreateJobRecord {
+    const ISSUES: IssueEffect = IssueEffect::ClaimsTask("/task_id");
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         if self.command.first().is_none_or(String::is_empty) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::list_jobs::JobView;
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::jobs::{self, Ending};
 
 /// Records the end of a job and of the attempt on its task.
@@ -37,7 +37,9 @@ impl Operation for FinishJob {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
+}
 
+impl StoreOperation for FinishJob {
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         if before.status.is_final() {

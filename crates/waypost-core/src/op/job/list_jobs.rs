@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Job, JobQuery, JobStatus};
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::{find, lease};
 
 /// The default number of jobs in a list.
@@ -65,6 +65,10 @@ impl Operation for ListJobs {
     const SUMMARY: &'static str = "List jobs";
     const EFFECT: Effect = Effect::Read;
     type Answer = JobList;
+}
+
+impl StoreOperation for ListJobs {
+    const SHOWS_JOBS: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobList> {
         let task_id = self.task.as_deref().map(|reference| find::task(cx, reference, None)).transpose()?;

@@ -7,7 +7,7 @@ use super::list_jobs::JobView;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::{check_name, jobs};
 
 /// Records the progress of a job: its phase, output and usage.
@@ -39,8 +39,11 @@ impl Operation for NoteJob {
     const NAME: &'static str = "note_job";
     const SUMMARY: &'static str = "Record the progress of a job";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::ADMINS.with_jobs(JobAccess::OwnJob);
     type Answer = JobView;
+}
 
+impl StoreOperation for NoteJob {
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         // An ended job still accepts the warnings and usage that the cleanup finds.

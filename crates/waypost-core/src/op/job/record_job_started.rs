@@ -9,7 +9,7 @@ use super::list_jobs::JobView;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{JobStatus, ProcessIdentity, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::path_text;
 use crate::work::jobs;
 
@@ -35,7 +35,9 @@ impl Operation for RecordJobStarted {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
+}
 
+impl StoreOperation for RecordJobStarted {
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         let mut after = before.clone();

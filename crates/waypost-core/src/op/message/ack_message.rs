@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::id::MessageId;
 use crate::model::{MessageState, kind};
 use crate::op::MessageView;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, inbox};
 
 /// Acknowledges messages. The inbox no longer shows them.
@@ -31,8 +31,11 @@ impl Operation for AckMessage {
     const NAME: &'static str = "ack_message";
     const SUMMARY: &'static str = "Acknowledge messages";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     type Answer = Acked;
+}
 
+impl StoreOperation for AckMessage {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Acked> {
         let reader = agents::caller(cx)?;
         let mut messages = Vec::new();

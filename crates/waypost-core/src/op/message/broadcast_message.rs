@@ -9,7 +9,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Message, MessageKind, Role, Urgency};
 use crate::op::message::send_message;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::{agents, find, inbox};
 
 /// Sends a message to every agent that matches the filter.
@@ -57,8 +57,11 @@ impl Operation for BroadcastMessage {
     const NAME: &'static str = "broadcast_message";
     const SUMMARY: &'static str = "Send a message to several agents";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = Broadcast;
+}
 
+impl StoreOperation for BroadcastMessage {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Broadcast> {
         let sender = agents::caller(cx)?;
         let draft = send_message::draft(

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Message, MessageState, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::lease::Names;
 use crate::work::{agents, inbox, lease};
 
@@ -33,8 +33,11 @@ impl Operation for ListInbox {
     const NAME: &'static str = "list_inbox";
     const SUMMARY: &'static str = "List the messages in the inbox";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     type Answer = Inbox;
+}
 
+impl StoreOperation for ListInbox {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Inbox> {
         let reader = agents::caller(cx)?;
         let mut messages = cx.tx.message_list(&reader.id, cx.now, self.limit)?;

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{MessageState, kind};
 use crate::op::MessageView;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, inbox};
 
 /// Reads a message of the caller's inbox and marks it as read.
@@ -22,8 +22,11 @@ impl Operation for ReadMessage {
     const NAME: &'static str = "read_message";
     const SUMMARY: &'static str = "Read a message";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     type Answer = MessageView;
+}
 
+impl StoreOperation for ReadMessage {
     fn run(self, cx: &mut OpContext<'_>) -> Result<MessageView> {
         let reader = agents::caller(cx)?;
         let message = inbox::own(cx, &reader, &self.message)?;

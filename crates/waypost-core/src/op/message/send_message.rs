@@ -7,7 +7,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{Message, MessageKind, Urgency};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::inbox::{self, Draft};
 use crate::work::{agents, find};
 
@@ -46,8 +46,11 @@ impl Operation for SendMessage {
     const NAME: &'static str = "send_message";
     const SUMMARY: &'static str = "Send a message";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     type Answer = Message;
+}
 
+impl StoreOperation for SendMessage {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Message> {
         let sender = agents::caller(cx)?;
         let answered = match &self.reply_to {

@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{Message, Role};
 use crate::op::MessageView;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::agents;
 
 /// Shows a thread of messages that the caller takes part in.
@@ -29,8 +29,11 @@ impl Operation for ShowThread {
     const NAME: &'static str = "show_thread";
     const SUMMARY: &'static str = "Show a thread of messages";
     const EFFECT: Effect = Effect::Read;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     type Answer = Thread;
+}
 
+impl StoreOperation for ShowThread {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Thread> {
         let Some(message) = cx.tx.message_get(&self.message)? else {
             return Err(Error::not_found(format!("no message {}", self.message)));

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Repository, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 
 /// Adds a repository to the store without running a command in it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -20,8 +20,11 @@ impl Operation for AddRepository {
     const NAME: &'static str = "add_repository";
     const SUMMARY: &'static str = "Add a repository to the store";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = Repository;
+}
 
+impl StoreOperation for AddRepository {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Repository> {
         if !cx.caller.is_shared && self.repository.id != cx.caller.repository.id {
             return Err(Error::refused(format!(

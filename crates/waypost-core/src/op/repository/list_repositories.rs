@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, WorkflowQuery, WorkflowStatus};
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 
 /// Lists the repositories of the store.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -36,7 +36,9 @@ impl Operation for ListRepositories {
     const SUMMARY: &'static str = "List repositories";
     const EFFECT: Effect = Effect::Read;
     type Answer = RepositoryList;
+}
 
+impl StoreOperation for ListRepositories {
     fn run(self, cx: &mut OpContext<'_>) -> Result<RepositoryList> {
         let worktrees = cx.tx.worktree_list()?;
         let live: Vec<_> = WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, Worktree};
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 
 /// Lists every worktree that ever wrote to the store, including removed ones, with their repositories.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +26,9 @@ impl Operation for ListWorktrees {
     const SUMMARY: &'static str = "List worktrees";
     const EFFECT: Effect = Effect::Read;
     type Answer = WorktreeList;
+}
 
+impl StoreOperation for ListWorktrees {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorktreeList> {
         Ok(WorktreeList { repositories: cx.tx.repository_list()?, worktrees: cx.tx.worktree_list()? })
     }

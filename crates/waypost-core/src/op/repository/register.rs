@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Repository, Worktree, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Access, Audience, Effect, JobAccess, Operation, StoreOperation};
 
 /// Registers the caller's repository and worktree. Repeating it changes nothing.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -26,9 +26,12 @@ impl Operation for Register {
     const NAME: &'static str = "register";
     const SUMMARY: &'static str = "Register the caller's repository and worktree";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Registered;
+}
 
+impl StoreOperation for Register {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Registered> {
         // The engine registers the caller before every write, so this operation has nothing left to do.
         let worktree = cx.tx.worktree_get(&cx.caller.worktree.id)?.unwrap_or_else(|| cx.caller.worktree.clone());

@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Repository, WorkflowQuery, kind};
 use crate::op::workflow::create_workflow::find_repository;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 
 /// Removes a repository from the store if nothing refers to it. The repository itself does not change.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +22,9 @@ impl Operation for RemoveRepository {
     const SUMMARY: &'static str = "Remove a repository from the store";
     const EFFECT: Effect = Effect::Write;
     type Answer = Repository;
+}
 
+impl StoreOperation for RemoveRepository {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Repository> {
         let id = find_repository(cx, &self.repository)?;
         let Some(repository) = cx.tx.repository_get(&id)? else {

@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorktreeId;
 use crate::model::{Worktree, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 
 /// Records that a worktree was removed.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -29,7 +29,9 @@ impl Operation for RemoveWorktree {
     const SUMMARY: &'static str = "Record that a worktree was removed";
     const EFFECT: Effect = Effect::Write;
     type Answer = Removed;
+}
 
+impl StoreOperation for RemoveWorktree {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Removed> {
         let Some(known) = cx.tx.worktree_get(&self.id)? else {
             return Err(Error::not_found(format!("no worktree {}", self.id)));

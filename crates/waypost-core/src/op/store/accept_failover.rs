@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::expire_due;
 
 /// The amount by which epochs are raised: more than the writes that may be lost can have raised them.
@@ -41,7 +41,9 @@ impl Operation for AcceptFailover {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = FailoverAccepted;
+}
 
+impl StoreOperation for AcceptFailover {
     fn run(self, cx: &mut OpContext<'_>) -> Result<FailoverAccepted> {
         let Some((before, after)) = cx.tx.server_accept()? else {
             return Err(Error::refused("the store is a file and has no server that could fail over"));

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Event, EventQuery};
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 
 /// Lists events.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -31,7 +31,9 @@ impl Operation for ListEvents {
     const SUMMARY: &'static str = "List events";
     const EFFECT: Effect = Effect::Read;
     type Answer = EventList;
+}
 
+impl StoreOperation for ListEvents {
     fn run(self, cx: &mut OpContext<'_>) -> Result<EventList> {
         if let Some(id) = &self.query.worktree_id
             && cx.tx.worktree_get(id)?.is_none()

@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::kind;
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 
 /// Records maintenance of the store, so that its history explains a changed file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,7 +41,9 @@ impl Operation for RecordMaintenance {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Recorded;
+}
 
+impl StoreOperation for RecordMaintenance {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Recorded> {
         let kind = match self.what {
             Maintenance::Vacuumed => kind::STORE_VACUUMED,

@@ -8,7 +8,7 @@ use crate::clock;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::time::Timestamp;
 
 /// Sets the store's time back to the wall clock, after a wrong clock has put it ahead.
@@ -33,7 +33,9 @@ impl Operation for RepairClock {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = ClockRepaired;
+}
 
+impl StoreOperation for RepairClock {
     fn run(self, cx: &mut OpContext<'_>) -> Result<ClockRepaired> {
         let reading = cx.tx.clock()?;
         let (before, after) = (cx.now, reading.wall());

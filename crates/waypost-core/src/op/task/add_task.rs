@@ -9,7 +9,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Dependency, DependencyKind, TaskStatus, WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::plan::{self, Graph, PlannedTask};
 use crate::work::view::{self, TaskView};
@@ -30,8 +30,11 @@ impl Operation for AddTask {
     const NAME: &'static str = "add_task";
     const SUMMARY: &'static str = "Add a task to a workflow";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = TaskView;
+}
 
+impl StoreOperation for AddTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status.is_final() {

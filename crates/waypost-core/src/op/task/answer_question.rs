@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, find};
 
@@ -28,7 +28,9 @@ impl Operation for AnswerQuestion {
     const SUMMARY: &'static str = "Answer the question of a task";
     const EFFECT: Effect = Effect::Write;
     type Answer = TaskView;
+}
 
+impl StoreOperation for AnswerQuestion {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let agent = agents::caller(cx)?;
         agents::require_coordinator(&agent, "answering questions")?;

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, lease};
 
@@ -30,8 +30,11 @@ impl Operation for AskQuestion {
     const NAME: &'static str = "ask_question";
     const SUMMARY: &'static str = "Ask a person a question about a task";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = TaskView;
+}
 
+impl StoreOperation for AskQuestion {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;

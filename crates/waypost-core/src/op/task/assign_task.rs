@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{MessageKind, Urgency, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::inbox::{self, Draft};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, find};
@@ -29,8 +29,11 @@ impl Operation for AssignTask {
     const NAME: &'static str = "assign_task";
     const SUMMARY: &'static str = "Assign a task to an agent";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = TaskView;
+}
 
+impl StoreOperation for AssignTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let caller = agents::caller(cx)?;
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;

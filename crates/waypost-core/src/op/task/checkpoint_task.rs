@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::CheckpointId;
 use crate::model::{Checkpoint, CheckpointKind, Lease, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, find, lease};
 
 /// Records a checkpoint: the progress of a claimed task.
@@ -55,8 +55,11 @@ impl Operation for CheckpointTask {
     const NAME: &'static str = "checkpoint_task";
     const SUMMARY: &'static str = "Record a checkpoint of a claimed task";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = Checkpointed;
+}
 
+impl StoreOperation for CheckpointTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Checkpointed> {
         let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::Lease;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, IssueEffect, NextTasks, Operation, StoreOperation};
 use crate::work::context::{self, Context};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, claim, find};
@@ -43,7 +43,16 @@ impl Operation for ClaimTask {
     const NAME: &'static str = "claim_task";
     const SUMMARY: &'static str = "Claim a task";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = Claimed;
+}
+
+impl StoreOperation for ClaimTask {
+    const ISSUES: IssueEffect = IssueEffect::ClaimsIssue("/task/issue");
+    const READ_FIRST: Option<fn(&ClaimTask) -> Option<NextTasks>> = Some(|claim| {
+        let workflow = claim.workflow.clone();
+        claim.task.is_none().then_some(NextTasks { workflow, limit: 1 })
+    });
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Claimed> {
         let mut agent = agents::find_or_register_caller(cx)?;

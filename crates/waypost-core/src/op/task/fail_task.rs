@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::{Error, Result};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::attempt::{self, End};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, lease};
@@ -32,8 +32,12 @@ impl Operation for FailTask {
     const NAME: &'static str = "fail_task";
     const SUMMARY: &'static str = "Fail the current attempt on a task";
     const EFFECT: Effect = Effect::Write;
-    const USES_RESERVE: bool = true;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = TaskView;
+}
+
+impl StoreOperation for FailTask {
+    const USES_RESERVE: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let mut agent = agents::find_or_register_caller(cx)?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::TaskStatus;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
 
@@ -28,14 +28,36 @@ pub struct FinishTask {
     pub evidence: Option<String>,
 }
 
+/// The answer to [`FinishTask`].
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct FinishedTask {
+    /// The task.
+    #[serde(flatten)]
+    pub task: TaskView,
+    /// The issue of the task, if its ledger has closed it. The application sets it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub closed_issue: Option<String>,
+}
+
+impl From<TaskView> for FinishedTask {
+    fn from(task: TaskView) -> FinishedTask {
+        FinishedTask { task, closed_issue: None }
+    }
+}
+
 impl Operation for FinishTask {
     const NAME: &'static str = "finish_task";
     const SUMMARY: &'static str = "Complete a claimed task";
     const EFFECT: Effect = Effect::Write;
-    const USES_RESERVE: bool = true;
-    type Answer = TaskView;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
+    type Answer = FinishedTask;
+}
 
-    fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
+impl StoreOperation for FinishTask {
+    const ISSUES: IssueEffect = IssueEffect::Finishes("/issue");
+    const USES_RESERVE: bool = true;
+
+    fn run(self, cx: &mut OpContext<'_>) -> Result<FinishedTask> {
         let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         // A retry after a lost answer: the task stays done.
@@ -44,7 +66,7 @@ impl Operation for FinishTask {
             let last = cx.tx.lease_get(task.id.as_str())?.map(|lease| lease.epoch);
             if last == self.epoch {
                 agents::touch(cx, &mut agent)?;
-                return view::task(cx, task);
+                return view::task(cx, task).map(FinishedTask::from);
             }
         }
         let held = lease::require(cx, &task, &agent, self.epoch)?;
@@ -64,6 +86,6 @@ impl Operation for FinishTask {
         }
         let task = attempt::complete(cx, &task, held, &self.outcome, evidence)?;
         agents::touch(cx, &mut agent)?;
-        view::task(cx, task)
+        view::task(cx, task).map(FinishedTask::from)
     }
 }

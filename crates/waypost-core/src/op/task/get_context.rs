@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::context::{self, Context};
 use crate::work::{agents, find};
 
@@ -26,8 +26,11 @@ impl Operation for GetContext {
     const NAME: &'static str = "get_context";
     const SUMMARY: &'static str = "Show the context of a task";
     const EFFECT: Effect = Effect::Read;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = Context;
+}
 
+impl StoreOperation for GetContext {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Context> {
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let reader = agents::known_caller(cx)?.map(|agent| agent.id);

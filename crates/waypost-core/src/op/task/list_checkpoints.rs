@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::Checkpoint;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::find;
 
 /// Lists the checkpoints of a task, latest first.
@@ -37,8 +37,11 @@ impl Operation for ListCheckpoints {
     const NAME: &'static str = "list_checkpoints";
     const SUMMARY: &'static str = "List the checkpoints of a task";
     const EFFECT: Effect = Effect::Read;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = CheckpointList;
+}
 
+impl StoreOperation for ListCheckpoints {
     fn run(self, cx: &mut OpContext<'_>) -> Result<CheckpointList> {
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let total = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);

@@ -7,7 +7,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorktreeId;
 use crate::model::{TaskStatus, WorkflowQuery, WorkflowStatus};
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, TaskView};
 
@@ -44,7 +44,9 @@ impl Operation for ListTasks {
     const SUMMARY: &'static str = "List tasks";
     const EFFECT: Effect = Effect::Read;
     type Answer = TaskList;
+}
 
+impl StoreOperation for ListTasks {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskList> {
         if let Some(id) = &self.worktree_id
             && cx.tx.worktree_get(id)?.is_none()

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::op::TaskList;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::{agents, claim, find, view};
 
 /// Lists the tasks that the caller can claim, the most urgent first.
@@ -24,7 +24,9 @@ impl Operation for NextTasks {
     const SUMMARY: &'static str = "List the tasks that the caller can claim";
     const EFFECT: Effect = Effect::Read;
     type Answer = TaskList;
+}
 
+impl StoreOperation for NextTasks {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskList> {
         let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
         // An unregistered caller may claim tasks that require no capability.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{TaskStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
 
@@ -30,8 +30,11 @@ impl Operation for PauseTask {
     const NAME: &'static str = "pause_task";
     const SUMMARY: &'static str = "Pause a claimed task";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = TaskView;
+}
 
+impl StoreOperation for PauseTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
 
@@ -33,8 +33,12 @@ impl Operation for ReleaseTask {
     const NAME: &'static str = "release_task";
     const SUMMARY: &'static str = "Release a claimed task";
     const EFFECT: Effect = Effect::Write;
-    const USES_RESERVE: bool = true;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = TaskView;
+}
+
+impl StoreOperation for ReleaseTask {
+    const USES_RESERVE: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let mut agent = agents::find_or_register_caller(cx)?;

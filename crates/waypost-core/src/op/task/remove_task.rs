@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Dependency, DependencyKind, TaskStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
 use crate::work::{find, progress};
 
@@ -25,8 +25,11 @@ impl Operation for RemoveTask {
     const NAME: &'static str = "remove_task";
     const SUMMARY: &'static str = "Remove a task from its workflow";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = TaskView;
+}
 
+impl StoreOperation for RemoveTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         let was_begun = task.status != TaskStatus::Pending

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, TaskView};
 
@@ -28,8 +28,11 @@ impl Operation for ReopenTask {
     const NAME: &'static str = "reopen_task";
     const SUMMARY: &'static str = "Reopen a task";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = TaskView;
+}
 
+impl StoreOperation for ReopenTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
         if !task.status.is_final() {

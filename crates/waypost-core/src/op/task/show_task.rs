@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Checkpoint, Event, EventQuery};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, TaskView};
 
@@ -36,8 +36,11 @@ impl Operation for ShowTask {
     const NAME: &'static str = "show_task";
     const SUMMARY: &'static str = "Show a task";
     const EFFECT: Effect = Effect::Read;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = TaskPage;
+}
 
+impl StoreOperation for ShowTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskPage> {
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         let checkpoints = cx.tx.checkpoint_list(&task.id, None, 5)?;

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Task, TaskStatus, WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, progress};
 
@@ -27,8 +27,11 @@ impl Operation for SkipTask {
     const NAME: &'static str = "skip_task";
     const SUMMARY: &'static str = "Skip a task";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = TaskView;
+}
 
+impl StoreOperation for SkipTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let agent = agents::caller(cx)?;
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;

@@ -10,7 +10,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Source, Template, Variable};
 use crate::op::{CreateWorkflow, show_template};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::plan::Plan;
 use crate::work::template;
 use crate::work::view::WorkflowView;
@@ -50,8 +50,11 @@ impl Operation for ApplyTemplate {
     const NAME: &'static str = "apply_template";
     const SUMMARY: &'static str = "Create a workflow from a template";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = WorkflowView;
+}
 
+impl StoreOperation for ApplyTemplate {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let TemplateContent { origin, body, variables } = if let Some(content) = self.content {
             content

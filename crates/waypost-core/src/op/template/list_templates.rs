@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::Template;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 
 /// Lists the latest version of each template.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -24,7 +24,9 @@ impl Operation for ListTemplates {
     const SUMMARY: &'static str = "List templates";
     const EFFECT: Effect = Effect::Read;
     type Answer = TemplateList;
+}
 
+impl StoreOperation for ListTemplates {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TemplateList> {
         Ok(TemplateList { templates: cx.tx.template_list(None)? })
     }

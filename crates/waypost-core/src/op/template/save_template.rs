@@ -10,7 +10,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{TaskId, TemplateId};
 use crate::model::{DependencyKind, Template, Variable, Workflow, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::plan::{Graph, Plan, PlannedTask};
 use crate::work::{check_name, find, template, view};
 
@@ -37,8 +37,11 @@ impl Operation for SaveTemplate {
     const NAME: &'static str = "save_template";
     const SUMMARY: &'static str = "Save a template";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = Template;
+}
 
+impl StoreOperation for SaveTemplate {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Template> {
         check_name("template", &self.name)?;
         let body = match (self.body, &self.from) {

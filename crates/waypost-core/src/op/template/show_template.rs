@@ -7,7 +7,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::Template;
 use crate::nearest;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 
 /// Shows the latest version of a template.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -21,7 +21,9 @@ impl Operation for ShowTemplate {
     const SUMMARY: &'static str = "Show a template";
     const EFFECT: Effect = Effect::Read;
     type Answer = Template;
+}
 
+impl StoreOperation for ShowTemplate {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Template> {
         find(cx, &self.name)
     }

@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::kind;
 use crate::op::workflow::create_workflow;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
@@ -25,8 +25,11 @@ impl Operation for AddWorkflowRepository {
     const NAME: &'static str = "add_workflow_repository";
     const SUMMARY: &'static str = "Add a repository to a workflow";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = WorkflowView;
+}
 
+impl StoreOperation for AddWorkflowRepository {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let repository = create_workflow::find_repository(cx, &self.repository)?;

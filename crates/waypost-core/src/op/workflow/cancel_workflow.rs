@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{TaskStatus, WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{attempt, find};
 
@@ -24,8 +24,11 @@ impl Operation for CancelWorkflow {
     const NAME: &'static str = "cancel_workflow";
     const SUMMARY: &'static str = "Cancel a workflow";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = WorkflowView;
+}
 
+impl StoreOperation for CancelWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let mut after = workflow.clone();

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
@@ -24,8 +24,11 @@ impl Operation for CompleteMerge {
     const NAME: &'static str = "complete_merge";
     const SUMMARY: &'static str = "Record that a workflow awaits its merge or is merged";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = WorkflowView;
+}
 
+impl StoreOperation for CompleteMerge {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let mut after = workflow.clone();

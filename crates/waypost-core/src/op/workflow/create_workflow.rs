@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkflowId};
 use crate::model::{Source, Workflow, WorkflowQuery, WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::op::{plan_workflow, start_workflow};
 use crate::path_text;
 use crate::work::check_name;
@@ -53,8 +53,11 @@ impl Operation for CreateWorkflow {
     const NAME: &'static str = "create_workflow";
     const SUMMARY: &'static str = "Create a workflow";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = WorkflowView;
+}
 
+impl StoreOperation for CreateWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         check_name("workflow", &self.name)?;
         if self.name.parse::<WorkflowId>().is_ok() {

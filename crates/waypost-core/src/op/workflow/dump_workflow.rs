@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::WorkflowId;
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::transfer::{self, WorkflowDump};
 
@@ -23,7 +23,9 @@ impl Operation for DumpWorkflow {
     const EFFECT: Effect = Effect::Read;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkflowDump;
+}
 
+impl StoreOperation for DumpWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowDump> {
         let workflow = find::workflow(cx, self.workflow.as_str())?;
         transfer::dump(cx, &workflow)

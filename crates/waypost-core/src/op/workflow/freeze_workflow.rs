@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorkflowId;
 use crate::model::{TaskStatus, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::transfer::{self, WorkflowDump};
 use crate::work::{attempt, find, lease};
 
@@ -34,7 +34,9 @@ impl Operation for FreezeWorkflow {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkflowDump;
+}
 
+impl StoreOperation for FreezeWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowDump> {
         let workflow = find::workflow(cx, self.workflow.as_str())?;
         if let Some(mark) = transfer::mark(&workflow) {

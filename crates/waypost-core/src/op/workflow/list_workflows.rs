@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::WorkflowQuery;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::view::{self, WorkflowView};
 
 /// Lists workflows.
@@ -28,7 +28,9 @@ impl Operation for ListWorkflows {
     const SUMMARY: &'static str = "List workflows";
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkflowList;
+}
 
+impl StoreOperation for ListWorkflows {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowList> {
         if let Some(id) = &self.query.worktree_id
             && cx.tx.worktree_get(id)?.is_none()

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Workflow, WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::plan::{self as plans, Graph, Plan};
 use crate::work::view::{self, WorkflowView};
@@ -26,8 +26,11 @@ impl Operation for PlanWorkflow {
     const NAME: &'static str = "plan_workflow";
     const SUMMARY: &'static str = "Add the plan to a workflow";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = WorkflowView;
+}
 
+impl StoreOperation for PlanWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let workflow = plan(cx, &workflow, &self.plan)?;

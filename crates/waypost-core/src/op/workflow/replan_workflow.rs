@@ -10,7 +10,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::TaskId;
 use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::plan::{self as plans, Graph, Plan, PlannedTask};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{changes, described, find, progress};
@@ -45,8 +45,11 @@ impl Operation for ReplanWorkflow {
     const NAME: &'static str = "replan_workflow";
     const SUMMARY: &'static str = "Replace the rest of a workflow's plan";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = Replanned;
+}
 
+impl StoreOperation for ReplanWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Replanned> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status.is_final() || workflow.status == WorkflowStatus::Planning {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{find, progress};
 
@@ -21,8 +21,11 @@ impl Operation for ResumeWorkflow {
     const NAME: &'static str = "resume_workflow";
     const SUMMARY: &'static str = "Resume a paused workflow";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = WorkflowView;
+}
 
+impl StoreOperation for ResumeWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         if workflow.status != WorkflowStatus::Paused {

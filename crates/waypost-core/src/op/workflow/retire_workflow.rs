@@ -7,7 +7,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::WorkflowId;
 use crate::model::{MessageState, TaskStatus, WorkflowStatus, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{attempt, find, inbox, transfer};
 
@@ -24,7 +24,9 @@ impl Operation for RetireWorkflow {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkflowView;
+}
 
+impl StoreOperation for RetireWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow(cx, self.workflow.as_str())?;
         if transfer::mark(&workflow).is_none() {

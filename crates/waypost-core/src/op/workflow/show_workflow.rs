@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, TaskView, WorkflowView};
 
@@ -31,7 +31,9 @@ impl Operation for ShowWorkflow {
     const SUMMARY: &'static str = "Show a workflow with its tasks";
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkflowPage;
+}
 
+impl StoreOperation for ShowWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowPage> {
         let workflow = find::workflow(cx, &self.workflow)?;
         let tasks = view::tasks(cx, &workflow)?;

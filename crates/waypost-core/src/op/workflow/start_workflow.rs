@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, Workflow, WorkflowStatus, kind};
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{find, progress};
 
@@ -22,8 +22,11 @@ impl Operation for StartWorkflow {
     const NAME: &'static str = "start_workflow";
     const SUMMARY: &'static str = "Start a workflow";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = WorkflowView;
+}
 
+impl StoreOperation for StartWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let workflow = start(cx, &workflow)?;

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::TaskStatus;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, TaskView, WorkflowView};
 
@@ -46,7 +46,9 @@ impl Operation for SummarizeWorkflow {
     const SUMMARY: &'static str = "Summarize the progress of a workflow";
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkflowSummary;
+}
 
+impl StoreOperation for SummarizeWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowSummary> {
         let workflow = find::workflow(cx, &self.workflow)?;
         let tasks = view::tasks(cx, &workflow)?;

@@ -11,7 +11,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, CheckpointId, TaskId};
 use crate::model::{Agent, AgentStatus, Checkpoint, Event, Lease, Message, NewEvent, Task, WorkflowQuery, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::transfer::{self, WorkflowDump};
 
 /// Imports a workflow from another store, with its ids, epochs and history. Repeating it changes nothing.
@@ -41,7 +41,9 @@ impl Operation for TakeWorkflow {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Taken;
+}
 
+impl StoreOperation for TakeWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Taken> {
         self.import(cx).map_err(|error| match error.kind() {
             // The data comes from outside, so an inconsistency in it is an invalid argument and not an internal error.

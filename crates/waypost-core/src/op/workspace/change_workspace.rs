@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Identity, Workspace, WorkspaceStatus};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::path_text;
 use crate::work::jobs;
 
@@ -56,7 +56,9 @@ impl Operation for ChangeWorkspace {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Workspace;
+}
 
+impl StoreOperation for ChangeWorkspace {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {
         let before = jobs::find_workspace(cx, &self.workspace)?;
         let mut after = before.clone();

@@ -10,7 +10,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkspaceId};
 use crate::model::{Strategy, Workspace, WorkspaceStatus, kind};
-use crate::op::{Audience, Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::path_text;
 use crate::work::jobs;
 
@@ -54,7 +54,9 @@ impl Operation for CreateWorkspace {
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Workspace;
+}
 
+impl StoreOperation for CreateWorkspace {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {
         let job = self.job.as_deref().map(|reference| jobs::find_job(cx, reference)).transpose()?;
         if let Some(job) = job.as_ref().filter(|job| job.status.is_final()) {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{JobStatus, Workspace, WorkspaceQuery};
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 
 /// The default number of workspaces in a list.
 const DEFAULT_LIMIT: u32 = 1000;
@@ -67,6 +67,10 @@ impl Operation for ListWorkspaces {
     const SUMMARY: &'static str = "List workspaces";
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkspaceList;
+}
+
+impl StoreOperation for ListWorkspaces {
+    const SHOWS_JOBS: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceList> {
         let query = WorkspaceQuery {

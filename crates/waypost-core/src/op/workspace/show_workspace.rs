@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::list_workspaces::WorkspaceView;
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::op::{Effect, Operation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::jobs;
 
 /// Shows a workspace.
@@ -21,6 +21,10 @@ impl Operation for ShowWorkspace {
     const SUMMARY: &'static str = "Show a workspace";
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkspaceView;
+}
+
+impl StoreOperation for ShowWorkspace {
+    const SHOWS_JOBS: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceView> {
         let workspace = jobs::find_workspace(cx, &self.workspace)?;

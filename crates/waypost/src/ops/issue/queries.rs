@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use waypost_core::ledger::ready::Reason;
-use waypost_core::op::Effect;
+use waypost_core::op::{Effect, Operation};
 use waypost_core::{Error, Result};
 use waypost_ledger::{Filter, Sort, Summary};
 
@@ -11,7 +11,7 @@ use super::{IssueContext, IssueList, IssueOperation, IssueRecord};
 use crate::claims;
 
 /// Lists issues.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListIssues {
     /// Statuses; empty for all.
@@ -43,12 +43,14 @@ pub(super) struct ListIssues {
     repo: Option<String>,
 }
 
-impl IssueOperation for ListIssues {
+impl Operation for ListIssues {
     const NAME: &'static str = "list_issues";
     const SUMMARY: &'static str = "List issues";
     const EFFECT: Effect = Effect::Read;
     type Answer = IssueList;
+}
 
+impl IssueOperation for ListIssues {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -74,7 +76,7 @@ impl IssueOperation for ListIssues {
 }
 
 /// Lists ready issues, by priority.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ReadyIssues {
     /// Maximum number of results; 0 for all.
@@ -85,12 +87,14 @@ pub(super) struct ReadyIssues {
     repo: Option<String>,
 }
 
-impl IssueOperation for ReadyIssues {
+impl Operation for ReadyIssues {
     const NAME: &'static str = "ready_issues";
     const SUMMARY: &'static str = "List ready issues";
     const EFFECT: Effect = Effect::Read;
     type Answer = IssueList;
+}
 
+impl IssueOperation for ReadyIssues {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -107,7 +111,7 @@ impl IssueOperation for ReadyIssues {
 }
 
 /// Lists blocked issues with their blockers.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BlockedIssues {
     /// Repository whose ledger to use: a path, or the name of a configured one.
@@ -115,12 +119,14 @@ pub(super) struct BlockedIssues {
     repo: Option<String>,
 }
 
-impl IssueOperation for BlockedIssues {
+impl Operation for BlockedIssues {
     const NAME: &'static str = "blocked_issues";
     const SUMMARY: &'static str = "List blocked issues";
     const EFFECT: Effect = Effect::Read;
     type Answer = BlockedList;
+}
 
+impl IssueOperation for BlockedIssues {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -141,7 +147,7 @@ impl IssueOperation for BlockedIssues {
 }
 
 /// Searches issues, including closed ones; every word must match.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SearchIssues {
     /// Words to search for.
@@ -154,12 +160,14 @@ pub(super) struct SearchIssues {
     repo: Option<String>,
 }
 
-impl IssueOperation for SearchIssues {
+impl Operation for SearchIssues {
     const NAME: &'static str = "search_issues";
     const SUMMARY: &'static str = "Search issues, including closed ones; every word must match";
     const EFFECT: Effect = Effect::Read;
     type Answer = IssueList;
+}
 
+impl IssueOperation for SearchIssues {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -175,7 +183,7 @@ impl IssueOperation for SearchIssues {
 }
 
 /// Shows an issue.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ShowIssue {
     /// Id of the issue, or a unique prefix.
@@ -185,12 +193,14 @@ pub(super) struct ShowIssue {
     repo: Option<String>,
 }
 
-impl IssueOperation for ShowIssue {
+impl Operation for ShowIssue {
     const NAME: &'static str = "show_issue";
     const SUMMARY: &'static str = "Show an issue";
     const EFFECT: Effect = Effect::Read;
     type Answer = IssueRecord;
+}
 
+impl IssueOperation for ShowIssue {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -204,7 +214,7 @@ impl IssueOperation for ShowIssue {
 }
 
 /// Shows an issue with its dependents, its parts, and the reasons why it is not ready.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExplainIssue {
     /// Id of the issue, or a unique prefix.
@@ -214,12 +224,14 @@ pub(super) struct ExplainIssue {
     repo: Option<String>,
 }
 
-impl IssueOperation for ExplainIssue {
+impl Operation for ExplainIssue {
     const NAME: &'static str = "explain_issue";
     const SUMMARY: &'static str = "Show an issue, and why it is or is not ready";
     const EFFECT: Effect = Effect::Read;
     type Answer = IssuePage;
+}
 
+impl IssueOperation for ExplainIssue {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -249,7 +261,7 @@ impl IssueOperation for ExplainIssue {
 }
 
 /// A blocked issue.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct BlockedIssue {
     /// The issue.
     issue: IssueRecord,
@@ -258,14 +270,14 @@ pub(super) struct BlockedIssue {
 }
 
 /// Blocked issues.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct BlockedList {
     /// The issues.
     issues: Vec<BlockedIssue>,
 }
 
 /// An issue with its computed state.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct IssuePage {
     /// The issue.
     issue: IssueRecord,

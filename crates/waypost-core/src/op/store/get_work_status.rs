@@ -10,7 +10,7 @@ use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorktreeId};
 use crate::model::{AgentStatus, CandidateQuery, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};
 use crate::op::{AgentView, LeaseView, MessageView};
-use crate::op::{Effect, Operation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::lease::{self, Names};
 use crate::work::view::{self, TaskView, WorkflowView};
 use crate::work::{agents, find, transfer};
@@ -20,7 +20,7 @@ const MAX_SCAN: u32 = 1_000;
 
 /// Shows the status of tasks, workflows, agents and issues. The parts that need a person come first.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct GetStatus {
+pub struct GetWorkStatus {
     /// Only records of this worktree.
     #[serde(default)]
     pub worktree_id: Option<WorktreeId>,
@@ -28,9 +28,9 @@ pub struct GetStatus {
     pub limit: u32,
 }
 
-/// The answer to [`GetStatus`].
+/// The answer to [`GetWorkStatus`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub struct Status {
+pub struct WorkStatus {
     /// Tasks that wait for an answer from a person.
     pub questions: Vec<TaskView>,
     /// Tasks without attempts left.
@@ -50,6 +50,7 @@ pub struct Status {
     /// Agents that are online, and offline agents that hold a lease.
     pub agents: Vec<AgentView>,
     /// Issues with a lease.
+    #[serde(rename = "issues_in_work")]
     pub issues: Vec<LeaseView>,
     /// The total number of entries of each part, including those beyond the limit.
     pub totals: Totals,
@@ -57,38 +58,41 @@ pub struct Status {
     pub last: u64,
 }
 
-/// The total number of entries of each part of a [`Status`].
+/// The total number of entries of each part of a [`WorkStatus`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Totals {
-    /// As [`Status::questions`].
+    /// As [`WorkStatus::questions`].
     pub questions: u64,
-    /// As [`Status::dead`].
+    /// As [`WorkStatus::dead`].
     pub dead: u64,
-    /// As [`Status::messages`].
+    /// As [`WorkStatus::messages`].
     pub messages: u64,
-    /// As [`Status::stuck`].
+    /// As [`WorkStatus::stuck`].
     pub stuck: u64,
-    /// As [`Status::working`].
+    /// As [`WorkStatus::working`].
     pub working: u64,
-    /// As [`Status::ready`].
+    /// As [`WorkStatus::ready`].
     pub ready: u64,
-    /// As [`Status::waiting`].
+    /// As [`WorkStatus::waiting`].
     pub waiting: u64,
-    /// As [`Status::workflows`].
+    /// As [`WorkStatus::workflows`].
     pub workflows: u64,
-    /// As [`Status::agents`].
+    /// As [`WorkStatus::agents`].
     pub agents: u64,
-    /// As [`Status::issues`].
+    /// As [`WorkStatus::issues`].
     pub issues: u64,
 }
 
-impl Operation for GetStatus {
-    const NAME: &'static str = "get_status";
-    const SUMMARY: &'static str = "Show the status";
+impl Operation for GetWorkStatus {
+    const NAME: &'static str = "get_work_status";
+    const SUMMARY: &'static str = "Show the status of tasks, workflows and agents";
     const EFFECT: Effect = Effect::Read;
-    type Answer = Status;
+    const AUDIENCE: Audience = Audience::Internal;
+    type Answer = WorkStatus;
+}
 
-    fn run(self, cx: &mut OpContext<'_>) -> Result<Status> {
+impl StoreOperation for GetWorkStatus {
+    fn run(self, cx: &mut OpContext<'_>) -> Result<WorkStatus> {
         if let Some(id) = &self.worktree_id
             && cx.tx.worktree_get(id)?.is_none()
         {
@@ -172,7 +176,7 @@ impl Operation for GetStatus {
         let sizes = groups.each_ref().map(Vec::len);
         let mut shown = view::some_tasks(cx, groups.into_iter().flatten().collect(), &of_tasks, &names)?.into_iter();
         let [questions, dead, stuck, working, ready, waiting] = sizes.map(|size| shown.by_ref().take(size).collect());
-        Ok(Status {
+        Ok(WorkStatus {
             totals,
             questions,
             dead,

@@ -5,13 +5,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::op::{Effect, Operation};
+use crate::op::{Access, Audience, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::agents;
 use crate::work::context::{self, Context};
 
 /// Builds the introduction for a new agent: its work, its messages and how to work with Waypost.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct Prime {
+pub struct IntroduceAgent {
     /// The token budget.
     #[serde(default)]
     pub budget: Option<u32>,
@@ -23,12 +23,16 @@ pub struct Prime {
     pub ready: Vec<String>,
 }
 
-impl Operation for Prime {
-    const NAME: &'static str = "prime";
-    const SUMMARY: &'static str = "Print the introduction for a new agent";
+impl Operation for IntroduceAgent {
+    const NAME: &'static str = "introduce_agent";
+    const SUMMARY: &'static str = "Build the introduction for a new agent from the store";
     const EFFECT: Effect = Effect::Read;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
+    const AUDIENCE: Audience = Audience::Internal;
     type Answer = Context;
+}
 
+impl StoreOperation for IntroduceAgent {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Context> {
         let agent = agents::known_caller(cx)?;
         let name = cx.caller.agent.clone().unwrap_or_else(|| cx.caller.actor.clone());

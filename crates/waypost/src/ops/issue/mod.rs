@@ -1,7 +1,6 @@
 //! Operations on issues, called by name with JSON arguments.
 //!
-//! They are not in the table of the store: issues live in ledgers. An operation that concerns both, such as a claim,
-//! does the same as the command of that name.
+//! They are not in the table of the store: issues live in ledgers. Commands make the same changes through [`apply`].
 
 mod changes;
 mod queries;
@@ -9,11 +8,10 @@ mod queries;
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use waypost_core::ledger::record::Record;
-use waypost_core::op::Effect;
+use waypost_core::op::Operation;
 use waypost_core::{Error, Result, path_text};
 use waypost_ledger::{Index, Summary};
 
@@ -21,6 +19,7 @@ use crate::claims;
 use crate::history;
 use crate::ledger::{Change, Ledger};
 use crate::merge_driver::ensure_driver;
+use crate::operation::{AppContext, AppEntry, AppOperation};
 use crate::place::Place;
 use crate::prune::prune_large;
 use changes::{
@@ -29,92 +28,68 @@ use changes::{
 };
 use queries::{BlockedIssues, ExplainIssue, ListIssues, ReadyIssues, SearchIssues, ShowIssue};
 
-/// An entry in the table of application operations.
-pub struct AppEntry {
-    /// Its name on every surface.
-    pub name: &'static str,
-    /// One line for help texts.
-    pub summary: &'static str,
-    /// Whether it writes.
-    pub effect: Effect,
-    /// Runs it for the caller of the place, with arguments and answer as JSON. With a key, additions are idempotent.
-    ///
-    /// The answer is an object, with a field `warnings` if there are any.
-    pub run: fn(&Place, Value, Option<&str>) -> Result<Value>,
-    /// Describes its arguments.
-    pub schema: fn(&mut SchemaGenerator) -> Schema,
-    /// Describes its answer.
-    pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
-}
-
-const fn entry<Q: IssueOperation>() -> AppEntry {
-    AppEntry {
-        name: Q::NAME,
-        summary: Q::SUMMARY,
-        effect: Q::EFFECT,
-        run: run::<Q>,
-        schema: SchemaGenerator::subschema_for::<Q>,
-        answer_schema: SchemaGenerator::subschema_for::<Q::Answer>,
-    }
-}
-
 /// All operations on issues.
 pub static TABLE: &[AppEntry] = &[
-    entry::<AddIssue>(),
-    entry::<BlockedIssues>(),
-    entry::<ClaimIssue>(),
-    entry::<CloseIssue>(),
-    entry::<CommentIssue>(),
-    entry::<DeleteIssue>(),
-    entry::<DependIssue>(),
-    entry::<ExplainIssue>(),
-    entry::<ListIssues>(),
-    entry::<ReadyIssues>(),
-    entry::<ReleaseIssue>(),
-    entry::<ReopenIssue>(),
-    entry::<SearchIssues>(),
-    entry::<ShowIssue>(),
-    entry::<UndependIssue>(),
-    entry::<UpdateIssue>(),
+    AppEntry::of::<AddIssue>(),
+    AppEntry::of::<BlockedIssues>(),
+    AppEntry::of::<ClaimIssue>(),
+    AppEntry::of::<CloseIssue>(),
+    AppEntry::of::<CommentIssue>(),
+    AppEntry::of::<DeleteIssue>(),
+    AppEntry::of::<DependIssue>(),
+    AppEntry::of::<ExplainIssue>(),
+    AppEntry::of::<ListIssues>(),
+    AppEntry::of::<ReadyIssues>(),
+    AppEntry::of::<ReleaseIssue>(),
+    AppEntry::of::<ReopenIssue>(),
+    AppEntry::of::<SearchIssues>(),
+    AppEntry::of::<ShowIssue>(),
+    AppEntry::of::<UndependIssue>(),
+    AppEntry::of::<UpdateIssue>(),
 ];
 
-/// Returns the operation with this name.
-pub fn named(name: &str) -> Option<&'static AppEntry> {
-    TABLE.iter().find(|entry| entry.name == name)
+/// The outcome of changes to issues.
+pub struct Changed {
+    /// Each changed issue, with the number of its ledger.
+    pub records: Vec<(Record, usize)>,
+    /// Number of closed issues that were pruned, because the ledger was too large.
+    pub pruned: usize,
+    /// Warnings: the changes were made in any case.
+    pub warnings: Vec<String>,
 }
 
-/// Applies several changes, and returns each changed issue with the number of its ledger.
+/// Applies several changes: all or none. Each may have a position in a file, for error messages. A dry run only checks
+/// whether they are possible.
 ///
 /// The first change in a clone also configures git's merge driver for the ledger. Changes that only the holder of an
-/// issue may make are refused to others unless forced. Closing, deleting or releasing an issue ends its lease.
-pub fn apply(place: &Place, ledger: &Ledger, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
-    let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
-    apply_placed(place, ledger, &unplaced, false)
-}
-
-/// Like [`apply`], for changes with a position in a file. With `rehearse` it only checks whether they are possible.
-pub fn apply_placed(
-    place: &Place,
-    ledger: &Ledger,
-    changes: &[(&str, &Change)],
-    rehearse: bool,
-) -> Result<Vec<(Record, usize)>> {
-    let records = ledger.apply_placed(changes, rehearse, |issues| claims::require_claims(place, issues))?;
+/// issue may make are refused to others unless forced. Closing, deleting or releasing an issue ends its lease. A ledger
+/// that is too large is pruned.
+pub fn apply(place: &Place, ledger: &Ledger, changes: &[(&str, &Change)], is_dry_run: bool) -> Result<Changed> {
+    let records = ledger.apply_placed(changes, is_dry_run, |issues| claims::require_claims(place, issues))?;
     ensure_driver(place);
-    if rehearse {
-        return Ok(records);
+    let mut changed = Changed { records, pruned: 0, warnings: Vec::new() };
+    if is_dry_run {
+        return Ok(changed);
     }
     let ends_lease = |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
     let ended: Vec<(String, bool)> = changes
         .iter()
-        .zip(&records)
+        .zip(&changed.records)
         .filter(|((_, change), _)| ends_lease(change.plain()))
         .filter_map(|((_, change), (record, _))| Some((record.text("id")?, change.is_forced())))
         .collect();
     if !ended.is_empty() {
         claims::release(place, &ended, "the issue was closed, deleted or released")?;
     }
-    Ok(records)
+    for pruned in prune_large(place, ledger) {
+        match pruned {
+            Ok(pruned) => changed.pruned += pruned.issues.len(),
+            Err(error) => {
+                changed.warnings.push(format!("the ledger could not be pruned: {}", error.full_message()));
+            }
+        }
+    }
+    Ok(changed)
 }
 
 /// Returns a record for output: all its fields unchanged, and its repository as `source_repo`.
@@ -138,31 +113,22 @@ pub fn unread_warning(lines: usize) -> Option<String> {
 }
 
 /// An operation on issues.
-trait IssueOperation: DeserializeOwned + JsonSchema {
-    const NAME: &'static str;
-    const SUMMARY: &'static str;
-    const EFFECT: Effect;
-    type Answer: Serialize + JsonSchema;
-
+trait IssueOperation: Operation {
     /// Returns the repository to which it is restricted, if any.
     fn repo(&self) -> Option<&str>;
 
     fn run(self, context: &mut IssueContext<'_>) -> Result<Self::Answer>;
 }
 
-fn run<Q: IssueOperation>(place: &Place, arguments: Value, key: Option<&str>) -> Result<Value> {
-    let operation: Q = serde_json::from_value(arguments)
-        .map_err(|error| Error::invalid(format!("wrong arguments for {}", Q::NAME)).because(error))?;
-    let (ledger, unreachable) = Ledger::narrowed(place, operation.repo(), &[])?;
-    let warnings = place.warnings.iter().cloned().chain(unreachable).collect();
-    let mut context = IssueContext { place, ledger: ledger.once(key), warnings };
-    let answer = operation.run(&mut context)?;
-    let mut answer = serde_json::to_value(answer)
-        .map_err(|error| Error::internal(format!("the answer of {} is not JSON", Q::NAME)).because(error))?;
-    if let (false, Value::Object(fields)) = (context.warnings.is_empty(), &mut answer) {
-        fields.insert("warnings".to_owned(), context.warnings.into());
+impl<O: IssueOperation> AppOperation for O {
+    fn run(self, cx: &mut AppContext<'_>) -> Result<O::Answer> {
+        let (ledger, unreachable) = Ledger::narrowed(cx.place, self.repo(), &[])?;
+        let warnings = cx.place.warnings.iter().cloned().chain(unreachable).collect();
+        let mut context = IssueContext { place: cx.place, ledger: ledger.once(cx.key), warnings };
+        let answer = IssueOperation::run(self, &mut context)?;
+        cx.warnings.extend(context.warnings);
+        Ok(answer)
     }
-    Ok(answer)
 }
 
 /// The ledgers of a request, and the warnings about them.
@@ -204,11 +170,9 @@ impl IssueContext<'_> {
 
     /// Applies a change, and returns the changed issue.
     fn change(&mut self, change: Change) -> Result<IssueRecord> {
-        let records = apply(self.place, &self.ledger, &[change])?;
-        for error in prune_large(self.place, &self.ledger).into_iter().filter_map(Result::err) {
-            self.warnings.push(format!("the ledger could not be pruned: {}", error.full_message()));
-        }
-        match records.first() {
+        let changed = apply(self.place, &self.ledger, &[("", &change)], false)?;
+        self.warnings.extend(changed.warnings);
+        match changed.records.first() {
             Some((record, number)) => self.shown(record, *number),
             None => Err(Error::internal("the change returned no issue")),
         }
@@ -230,8 +194,8 @@ impl IssueContext<'_> {
 }
 
 /// An issue: all its fields as in its ledger, and its repository.
-#[derive(Clone, Debug, Serialize)]
-struct IssueRecord(Map<String, Value>);
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) struct IssueRecord(Map<String, Value>);
 
 impl JsonSchema for IssueRecord {
     fn schema_name() -> Cow<'static, str> {
@@ -255,8 +219,8 @@ impl JsonSchema for IssueRecord {
 }
 
 /// A page of issues.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
-struct IssueList {
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub(super) struct IssueList {
     /// The issues.
     issues: Vec<IssueRecord>,
     /// Whether there are more.
@@ -270,11 +234,20 @@ mod tests {
 
     use super::*;
 
+    fn run_named(name: &str, place: &Place, arguments: Value, key: Option<&str>) -> Result<Value> {
+        let entry = TABLE.iter().find(|entry| entry.about.name == name).unwrap();
+        entry.reply(AppContext::new(place, key), arguments).map(|reply| reply.answer)
+    }
+
     #[test]
     fn names_are_sorted_unique_and_differ_from_store_operations() {
         for (at, entry) in TABLE.iter().enumerate() {
-            assert!(TABLE[..at].iter().all(|other| other.name < entry.name), "{} is not sorted", entry.name);
-            assert!(waypost_core::op::named(entry.name).is_none(), "{} is a store operation", entry.name);
+            assert!(
+                TABLE[..at].iter().all(|other| other.about.name < entry.about.name),
+                "{} is not sorted",
+                entry.about.name
+            );
+            assert!(waypost_core::op::named(entry.about.name).is_none(), "{} is a store operation", entry.about.name);
         }
     }
 
@@ -283,13 +256,13 @@ mod tests {
         for entry in TABLE {
             let mut generator =
                 SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true).into_generator();
-            for schema in [(entry.schema)(&mut generator), (entry.answer_schema)(&mut generator)] {
-                assert_eq!(schema.get("type").and_then(Value::as_str), Some("object"), "{}", entry.name);
-                assert!(schema.get("description").is_some(), "{}", entry.name);
+            for schema in [(entry.about.schema)(&mut generator), (entry.about.answer_schema)(&mut generator)] {
+                assert_eq!(schema.get("type").and_then(Value::as_str), Some("object"), "{}", entry.about.name);
+                assert!(schema.get("description").is_some(), "{}", entry.about.name);
             }
-            let arguments = (entry.schema)(&mut generator);
+            let arguments = (entry.about.schema)(&mut generator);
             let properties = arguments.get("properties").and_then(Value::as_object).unwrap();
-            assert!(properties.contains_key("repo") && !properties.contains_key("unknown"), "{}", entry.name);
+            assert!(properties.contains_key("repo") && !properties.contains_key("unknown"), "{}", entry.about.name);
         }
     }
 
@@ -298,7 +271,7 @@ mod tests {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
-        let run = |name: &str, arguments: Value| (named(name).unwrap().run)(&place, arguments, None);
+        let run = |name: &str, arguments: Value| run_named(name, &place, arguments, None);
         let id = |answer: &Value| answer["id"].as_str().unwrap().to_owned();
 
         let first = id(&run("add_issue", json!({ "title": "Lay the base", "priority": 1 })).unwrap());
@@ -344,7 +317,7 @@ mod tests {
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = crate::ledger::place_of(dir.path(), None).unwrap();
         let run = |agent: &str, name: &str, arguments: Value| {
-            (named(name).unwrap().run)(&place.used_by(agent, Some(agent)), arguments, None)
+            run_named(name, &place.used_by(agent, Some(agent)), arguments, None)
         };
         let id = run("ann", "add_issue", json!({ "title": "Fix it" })).unwrap()["id"].clone();
         run("ann", "claim_issue", json!({ "issue": id })).unwrap();
@@ -372,8 +345,7 @@ mod tests {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
-        let run =
-            |name: &str, arguments: Value, key: &str| (named(name).unwrap().run)(&place, arguments, Some(key)).unwrap();
+        let run = |name: &str, arguments: Value, key: &str| run_named(name, &place, arguments, Some(key)).unwrap();
         let add = |title: &str, key: &str| run("add_issue", json!({ "title": title }), key);
         let first = add("Lay the base", "k1");
         assert_eq!(add("Lay the base", "k1"), first);
@@ -382,7 +354,7 @@ mod tests {
         let comment = |key: &str| run("comment_issue", json!({ "issue": first["id"], "text": "soon" }), key);
         assert_eq!(comment("k3"), comment("k3"));
         assert_eq!(comment("k4")["comments"].as_array().unwrap().len(), 2);
-        let all = (named("list_issues").unwrap().run)(&place, json!({}), None).unwrap();
+        let all = run_named("list_issues", &place, json!({}), None).unwrap();
         assert_eq!(all["issues"].as_array().unwrap().len(), 3);
     }
 }

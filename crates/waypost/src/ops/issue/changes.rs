@@ -6,7 +6,7 @@ use serde_json::{Map, Value};
 use waypost_core::ledger::issue;
 use waypost_core::ledger::vocabulary::{self, DependencyKind};
 use waypost_core::model::Lease;
-use waypost_core::op::Effect;
+use waypost_core::op::{Access, Effect, Operation};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
@@ -16,7 +16,7 @@ use crate::ledger::{Change, Edit, New};
 use crate::merge_driver::ensure_driver;
 
 /// Fields of an issue.
-#[derive(Debug, Default, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub(super) struct Fields {
     /// Description.
@@ -94,7 +94,7 @@ fn reject_unknown(operation: &str, unknown: &Unknown) -> Result<()> {
 }
 
 /// Adds an issue.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct AddIssue {
     /// Title, one line.
     title: String,
@@ -114,12 +114,15 @@ pub(super) struct AddIssue {
     repo: Option<String>,
 }
 
-impl IssueOperation for AddIssue {
+impl Operation for AddIssue {
     const NAME: &'static str = "add_issue";
     const SUMMARY: &'static str = "Add an issue";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = IssueRecord;
+}
 
+impl IssueOperation for AddIssue {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -133,7 +136,7 @@ impl IssueOperation for AddIssue {
 }
 
 /// Changes fields of an issue. An empty string removes a field.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct UpdateIssue {
     /// Id of the issue, or a unique prefix.
     issue: String,
@@ -156,12 +159,15 @@ pub(super) struct UpdateIssue {
     repo: Option<String>,
 }
 
-impl IssueOperation for UpdateIssue {
+impl Operation for UpdateIssue {
     const NAME: &'static str = "update_issue";
     const SUMMARY: &'static str = "Change fields of an issue";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS_WITHOUT_FORCE;
     type Answer = IssueRecord;
+}
 
+impl IssueOperation for UpdateIssue {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -176,15 +182,15 @@ impl IssueOperation for UpdateIssue {
     }
 }
 
-/// Defines an operation that changes one issue: its arguments beside the issue, and the change it makes.
+/// Defines an operation that changes one issue: its access, its arguments beside the issue, and the change it makes.
 macro_rules! change {
     (
-        $(#[$doc:meta])* $name:ident($operation:literal, $summary:literal) {
+        $(#[$doc:meta])* $name:ident($operation:literal, $summary:literal, $access:expr) {
             $($(#[$about:meta])* $field:ident: $type:ty,)*
         } = |$request:ident| $change:expr
     ) => {
         $(#[$doc])*
-        #[derive(Debug, Deserialize, JsonSchema)]
+        #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
         #[serde(deny_unknown_fields)]
         pub(super) struct $name {
             /// Id of the issue, or a unique prefix.
@@ -194,12 +200,15 @@ macro_rules! change {
             repo: Option<String>,
         }
 
-        impl IssueOperation for $name {
+        impl Operation for $name {
             const NAME: &'static str = $operation;
             const SUMMARY: &'static str = $summary;
             const EFFECT: Effect = Effect::Write;
+            const ACCESS: Access = $access;
             type Answer = IssueRecord;
+        }
 
+        impl IssueOperation for $name {
             fn repo(&self) -> Option<&str> {
                 self.repo.as_deref()
             }
@@ -214,7 +223,7 @@ macro_rules! change {
 
 change! {
     /// Closes an issue.
-    CloseIssue("close_issue", "Close an issue") {
+    CloseIssue("close_issue", "Close an issue", Access::AGENTS_WITHOUT_FORCE) {
         /// Reason.
         reason: Option<String>,
         /// Close it even if another agent holds it.
@@ -225,7 +234,7 @@ change! {
 
 change! {
     /// Reopens an issue.
-    ReopenIssue("reopen_issue", "Reopen an issue") {
+    ReopenIssue("reopen_issue", "Reopen an issue", Access::AGENTS_WITHOUT_FORCE) {
         /// Reopen it even if another agent holds it.
         #[serde(default)]
         force: bool,
@@ -234,7 +243,7 @@ change! {
 
 change! {
     /// Deletes an issue, leaving a tombstone.
-    DeleteIssue("delete_issue", "Delete an issue, leaving a tombstone") {
+    DeleteIssue("delete_issue", "Delete an issue, leaving a tombstone", Access::ADMINS) {
         /// Reason.
         reason: Option<String>,
         /// Delete it even if another agent holds it.
@@ -245,7 +254,7 @@ change! {
 
 change! {
     /// Comments on an issue.
-    CommentIssue("comment_issue", "Comment on an issue") {
+    CommentIssue("comment_issue", "Comment on an issue", Access::AGENTS) {
         /// Text of the comment.
         text: String,
     } = |request| Change::Comment(request.issue, request.text)
@@ -253,7 +262,7 @@ change! {
 
 change! {
     /// Releases a claimed issue.
-    ReleaseIssue("release_issue", "Release an issue") {
+    ReleaseIssue("release_issue", "Release an issue", Access::AGENTS_WITHOUT_FORCE) {
         /// Release it even if another agent holds it.
         #[serde(default)]
         force: bool,
@@ -262,7 +271,7 @@ change! {
 
 change! {
     /// Adds a dependency.
-    DependIssue("depend_issue", "Add a dependency") {
+    DependIssue("depend_issue", "Add a dependency", Access::AGENTS) {
         /// Issue it depends on.
         on: String,
         /// Kind of the dependency [default: blocks].
@@ -275,7 +284,7 @@ change! {
 
 change! {
     /// Removes a dependency.
-    UndependIssue("undepend_issue", "Remove a dependency") {
+    UndependIssue("undepend_issue", "Remove a dependency", Access::AGENTS) {
         /// Issue it depends on.
         on: String,
         /// Kind of the dependency [default: all kinds].
@@ -288,7 +297,7 @@ fn parse_kind(text: Option<&str>) -> Result<Option<DependencyKind>> {
 }
 
 /// Claims an issue, in its ledger and with a lease: the named one, else the first ready one.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ClaimIssue {
     /// Id of the issue, or a unique prefix.
@@ -302,12 +311,15 @@ pub(super) struct ClaimIssue {
     repo: Option<String>,
 }
 
-impl IssueOperation for ClaimIssue {
+impl Operation for ClaimIssue {
     const NAME: &'static str = "claim_issue";
     const SUMMARY: &'static str = "Claim an issue to work on";
     const EFFECT: Effect = Effect::Write;
+    const ACCESS: Access = Access::AGENTS;
     type Answer = ClaimedIssue;
+}
 
+impl IssueOperation for ClaimIssue {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -321,7 +333,7 @@ impl IssueOperation for ClaimIssue {
 }
 
 /// A claimed issue and its lease.
-#[derive(Clone, Debug, Serialize, JsonSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub(super) struct ClaimedIssue {
     /// The issue.
     issue: IssueRecord,

@@ -1,19 +1,18 @@
 //! Operations on jobs that the store alone cannot do: run a job, and read its log. Both run on the machine of the
 //! server.
 
-use schemars::{JsonSchema, SchemaGenerator};
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::RepositoryId;
 use waypost_core::model::{JobStatus, Strategy};
-use waypost_core::op::{CreateJobRecord, Effect, JobView};
+use waypost_core::op::{CreateJobRecord, Effect, JobView, Operation};
 use waypost_core::{Error, Result};
 use waypost_workspace::{job_log, jobs as processes};
 
 use crate::idempotency;
-use crate::issue_ops::AppEntry;
 use crate::jobs::{self, Request, Settings};
-use crate::place::Place;
+use crate::operation::{AppContext, AppEntry, AppOperation};
 use crate::session::Session;
 use crate::tokens::hash;
 use crate::workspaces;
@@ -24,34 +23,12 @@ const DEFAULT_LOG_BYTES: u64 = 64 * 1024;
 const MAX_LOG_BYTES: u64 = 4 << 20;
 
 /// All operations on jobs outside the store.
-pub static TABLE: &[AppEntry] = &[
-    AppEntry {
-        name: "create_job",
-        summary: "Run a command in its own workspace",
-        effect: Effect::Write,
-        run: |place, arguments, key| answer(create(place, arguments, key)?),
-        schema: SchemaGenerator::subschema_for::<CreateJob>,
-        answer_schema: SchemaGenerator::subschema_for::<JobView>,
-    },
-    AppEntry {
-        name: "get_log",
-        summary: "Read the log of a job",
-        effect: Effect::Read,
-        run: |place, arguments, _| read_log(&mut Session::open(place.clone())?, arguments),
-        schema: SchemaGenerator::subschema_for::<GetLog>,
-        answer_schema: SchemaGenerator::subschema_for::<LogPart>,
-    },
-];
-
-/// Returns the operation with this name.
-pub fn named(name: &str) -> Option<&'static AppEntry> {
-    TABLE.iter().find(|entry| entry.name == name)
-}
+pub static TABLE: &[AppEntry] = &[AppEntry::of::<CreateJob>(), AppEntry::of::<GetLog>()];
 
 /// Runs a command in its own workspace. The command has started when the server answers; if the workspace cannot be
 /// created, nothing runs.
-#[derive(Deserialize, JsonSchema)]
-struct CreateJob {
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct CreateJob {
     /// Command and its arguments.
     command: Vec<String>,
     /// Kind of work.
@@ -96,8 +73,8 @@ struct CreateJob {
 }
 
 /// Reads the log of a job.
-#[derive(Deserialize, JsonSchema)]
-struct GetLog {
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct GetLog {
     /// Id of the job, or a unique prefix.
     job: String,
     /// Number of bytes from the end.
@@ -109,8 +86,8 @@ struct GetLog {
 }
 
 /// A part of the log of a job.
-#[derive(Serialize, JsonSchema)]
-struct LogPart {
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct LogPart {
     /// Id of the job.
     job: String,
     /// Status of the job.
@@ -129,19 +106,45 @@ fn default_kind() -> String {
     "agent".to_owned()
 }
 
+impl Operation for CreateJob {
+    const NAME: &'static str = "create_job";
+    const SUMMARY: &'static str = "Run a command in its own workspace";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = JobView;
+}
+
+impl AppOperation for CreateJob {
+    fn run(self, cx: &mut AppContext<'_>) -> Result<JobView> {
+        // The key itself identifies the whole request.
+        let key = cx.key.map(|key| format!("job-{}", hash(key)));
+        create(cx.session()?, self, key.as_deref())
+    }
+}
+
+impl Operation for GetLog {
+    const NAME: &'static str = "get_log";
+    const SUMMARY: &'static str = "Read the log of a job";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = LogPart;
+}
+
+impl AppOperation for GetLog {
+    /// Clients that follow a log call this often.
+    const IS_SHORT: bool = true;
+
+    fn run(self, cx: &mut AppContext<'_>) -> Result<LogPart> {
+        read_log(cx.session()?, &self)
+    }
+}
+
 /// Runs a job. With a key it is recorded once; a retry returns the existing job.
-fn create(place: &Place, arguments: Value, key: Option<&str>) -> Result<JobView> {
-    let request: CreateJob = decode("create_job", arguments)?;
+fn create(session: &mut Session, request: CreateJob, key: Option<&str>) -> Result<JobView> {
     if request.strategy == Some(Strategy::InPlace) {
         return Err(Error::refused("a server does not run jobs in its own checkout").hint("omit strategy"));
     }
-    let mut session = Session::open(place.clone())?;
-    let session = &mut session;
     session.place.require_checkout()?;
-    // The key itself identifies the whole request.
-    let key = key.map(|key| format!("job-{}", hash(key)));
     if let Some(known) =
-        key.as_ref().map(|key| idempotency::stored_answer::<CreateJobRecord>(session, key)).transpose()?.flatten()
+        key.map(|key| idempotency::stored_answer::<CreateJobRecord>(session, key)).transpose()?.flatten()
     {
         return jobs::wait_until_started(session, &known.job.id);
     }
@@ -174,15 +177,14 @@ fn create(place: &Place, arguments: Value, key: Option<&str>) -> Result<JobView>
             settings,
             retry_of: None,
         },
-        key.as_deref(),
+        key,
     )?;
     jobs::launch(session, &job)?;
     jobs::wait_until_started(session, &job.job.id)
 }
 
 /// Reads a part of the log of a job. It does not split characters.
-pub(crate) fn read_log(session: &mut Session, arguments: Value) -> Result<Value> {
-    let request: GetLog = decode("get_log", arguments)?;
+fn read_log(session: &mut Session, request: &GetLog) -> Result<LogPart> {
     // The status is read before the log: if the job has ended by then, the log is complete.
     let (job, file) = jobs::job_and_log(session, &request.job)?;
     let mut part = match (request.from, request.tail) {
@@ -193,7 +195,7 @@ pub(crate) fn read_log(session: &mut Session, arguments: Value) -> Result<Value>
     if !job.status.is_final() || part.bytes.len() as u64 == DEFAULT_LOG_BYTES {
         part.bytes.truncate(complete_characters(&part.bytes));
     }
-    answer(LogPart {
+    Ok(LogPart {
         job: job.id.to_string(),
         status: job.status,
         is_live: !job.status.is_final(),
@@ -212,15 +214,6 @@ fn complete_characters(bytes: &[u8]) -> usize {
         Err(error) if error.error_len().is_none() => bytes.len() - incomplete.len(),
         _ => bytes.len(),
     }
-}
-
-fn decode<T: serde::de::DeserializeOwned>(name: &str, arguments: Value) -> Result<T> {
-    serde_json::from_value(arguments)
-        .map_err(|error| Error::invalid(format!("wrong arguments for {name}")).because(error))
-}
-
-fn answer(answer: impl Serialize) -> Result<Value> {
-    serde_json::to_value(answer).map_err(|error| Error::internal("the answer is not JSON").because(error))
 }
 
 #[cfg(test)]

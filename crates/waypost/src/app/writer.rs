@@ -10,7 +10,6 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use crate::host::{Measure, Reply};
 use serde_json::Value;
 use waypost_core::context::Caller;
 use waypost_core::engine::{self, WriteTransaction};
@@ -18,6 +17,8 @@ use waypost_core::op::OperationEntry;
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
 
+use super::group_commit::Answered;
+use super::metrics::Measure;
 use super::readers::{overloaded_error, spawn, thread_gone_error};
 use crate::place::Place;
 use crate::session::Session;
@@ -58,7 +59,7 @@ struct Request {
     caller: Caller,
     arguments: Value,
     key: Option<String>,
-    reply: Reply,
+    reply: Answered,
 }
 
 #[derive(Default)]
@@ -85,11 +86,11 @@ impl Writer {
         caller: Caller,
         arguments: Value,
         key: Option<String>,
-        reply: Reply,
+        reply: Answered,
     ) {
         let counts = Arc::clone(&self.counts);
         counts.waiting.fetch_add(1, Ordering::Relaxed);
-        let reply: Reply = Box::new(move |answer| {
+        let reply: Answered = Box::new(move |answer| {
             counts.waiting.fetch_sub(1, Ordering::Relaxed);
             reply(answer);
         });
@@ -311,8 +312,8 @@ mod tests {
 
     fn request(name: &str, arguments: Value, key: Option<&str>) -> (Request, Receiver<Result<Value>>) {
         let (sender, receiver) = channel();
-        let entry = TABLE.iter().find(|entry| entry.name == name).unwrap();
-        let reply: Reply = Box::new(move |answer| sender.send(answer).unwrap());
+        let entry = TABLE.iter().find(|entry| entry.about.name == name).unwrap();
+        let reply: Answered = Box::new(move |answer| sender.send(answer).unwrap());
         (Request { entry, caller: caller(), arguments, key: key.map(str::to_owned), reply }, receiver)
     }
 

@@ -1,0 +1,70 @@
+//! The roles that may run an operation.
+
+use super::Effect;
+
+/// The roles that may run an operation, beside admins, who may run all. Observers may run all that only read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Access {
+    /// What agents may do, with tokens of their own.
+    pub agents: AgentAccess,
+    /// What a job may do, with its token.
+    pub jobs: JobAccess,
+}
+
+/// Whether agents may run an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AgentAccess {
+    /// Not at all: it is for people.
+    None,
+    /// With any arguments.
+    All,
+    /// But not with `force`, which overrides the claims of others.
+    WithoutForce,
+    /// Only if this argument is their own name, and not with another role than worker.
+    OwnName(&'static str),
+}
+
+/// Whether jobs may run an operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum JobAccess {
+    /// Not at all.
+    None,
+    /// Only on their own task.
+    OwnTask,
+    /// Only on themselves.
+    OwnJob,
+    /// With any arguments.
+    All,
+}
+
+impl Access {
+    /// Only admins.
+    pub const ADMINS: Access = Access::of(AgentAccess::None);
+    /// Agents too.
+    pub const AGENTS: Access = Access::of(AgentAccess::All);
+    /// Agents too, but not with `force`.
+    pub const AGENTS_WITHOUT_FORCE: Access = Access::of(AgentAccess::WithoutForce);
+
+    const fn of(agents: AgentAccess) -> Access {
+        Access { agents, jobs: JobAccess::None }
+    }
+
+    /// Agents too, if this argument is their own name.
+    pub const fn own_name(argument: &'static str) -> Access {
+        Access::of(AgentAccess::OwnName(argument))
+    }
+
+    /// Adds the access of jobs.
+    #[must_use]
+    pub const fn with_jobs(self, jobs: JobAccess) -> Access {
+        Access { jobs, ..self }
+    }
+
+    /// The access of operations that state none: agents may read; writes are for admins.
+    pub const fn default_for(effect: Effect) -> Access {
+        match effect {
+            Effect::Read => Access::AGENTS,
+            Effect::Write => Access::ADMINS,
+        }
+    }
+}

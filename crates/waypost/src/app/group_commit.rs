@@ -1,0 +1,256 @@
+//! The executor behind the HTTP server, for many concurrent clients.
+//!
+//! A few reader threads have a session each. One writer thread commits all queued writes in one transaction (group
+//! commit): it syncs the disk once and then answers each request. Steps around a write that need a session run on the
+//! reader threads, so that the writer never waits for a ledger.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::mpsc::channel;
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use waypost_core::context::Caller;
+use waypost_core::engine;
+use waypost_core::op::{self, Effect, ExpireDue, ListJobs, Operation as _, OperationEntry};
+use waypost_core::{Error, Kind, Result};
+
+use super::metrics::{self, Measure};
+use super::readers::{self, Readers};
+use super::writer::Writer;
+use super::{Call, Reply, Respond, Who};
+use crate::access::{Grant, Role};
+use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
+use crate::jobs;
+use crate::origin::Origin;
+use crate::place::{Location, Place};
+use crate::session::Session;
+use crate::steps::Steps;
+use crate::system::SystemEntropy;
+
+/// Runs operations of many clients.
+pub(super) struct GroupCommit {
+    place: Place,
+    /// The default caller, for requests that name no worktree.
+    own: Caller,
+    readers: Arc<Readers>,
+    writer: Writer,
+    /// A separate writer for heartbeats on PostgreSQL, where writers of other processes queue too: a late heartbeat
+    /// loses leases.
+    urgent: Option<Writer>,
+    refused: Arc<AtomicU64>,
+}
+
+impl GroupCommit {
+    /// Opens the store of a place.
+    pub(super) fn open(place: &Place) -> Result<GroupCommit> {
+        let mut place = place.clone();
+        // Requests name their caller; the environment of the server does not.
+        place.variables = place.variables.without(WAYPOST_AGENT).without(WAYPOST_ACTOR);
+        if let Location::Server(url) = place.store()?.location {
+            return Err(Error::refused(format!("{url} is a server, not a store"))
+                .hint(format!("unset {WAYPOST_DB}, or name a file or a postgres:// URL")));
+        }
+        let session = Session::open(place.clone())?;
+        let is_postgres = matches!(session.choice.location, Location::Postgres(_));
+        let own = session.caller().clone();
+        drop(session);
+        let place = place.with_existing_store();
+        let urgent = if is_postgres { Some(Writer::start(&place)?) } else { None };
+        Ok(GroupCommit {
+            own,
+            readers: Arc::new(Readers::start(&place)?),
+            writer: Writer::start(&place)?,
+            urgent,
+            place,
+            refused: Arc::default(),
+        })
+    }
+
+    pub(super) fn place(&self) -> &Place {
+        &self.place
+    }
+
+    /// Runs `work` on a reader thread, in the name of a caller.
+    pub(super) fn with_session<T: Send + 'static>(
+        &self,
+        who: &Who,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        let caller = self.caller(who, None);
+        self.readers.run(move |session| session.with_caller(caller, work))
+    }
+
+    /// Returns the grant of a job's token while the job runs.
+    ///
+    /// It is called for tokens that are in no file, so it fails if the directory of the store, which has the token
+    /// files, is missing.
+    pub(super) fn grant_of_job(&self, secret: &str) -> Result<Option<Grant>> {
+        if let Location::Sqlite(path) = self.place.store()?.location
+            && !path.exists()
+        {
+            return Err(Error::unavailable("cannot check tokens: the store and its directory are missing"));
+        }
+        let Some(token_hash) = jobs::token_hash(secret) else { return Ok(None) };
+        let live = ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) };
+        let caller = self.own.clone();
+        let live =
+            self.readers.run(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live))?;
+        let found = live.jobs.into_iter().find(|view| view.job.token_hash.as_ref() == Some(&token_hash));
+        Ok(found.map(|found| {
+            let task = found.job.task_id.map(|id| id.to_string());
+            Grant { token: found.job.id.to_string(), role: Role::Job, agent: found.agent, task }
+        }))
+    }
+
+    /// Returns the caller for the engine.
+    fn caller(&self, who: &Who, from: Option<Origin>) -> Caller {
+        let Who { actor, agent } = who.clone();
+        let own = self.own.clone();
+        match from {
+            Some(Origin { repository, worktree }) => Caller { actor, agent, repository, worktree, ..own },
+            None => Caller { actor, agent, ..own },
+        }
+    }
+
+    /// Runs an operation of the store. A write is on disk when this returns.
+    pub(super) fn run(&self, entry: &'static OperationEntry, call: Call) -> Result<Reply> {
+        if let Some(from) = &call.from {
+            self.check_origin(from)?;
+        }
+        if entry.about.effect == Effect::Read {
+            return self.read(entry, call);
+        }
+        let (sender, receiver) = channel();
+        // The client may have disconnected.
+        self.queue(entry, call, Box::new(move |reply| drop(sender.send(reply))));
+        receiver.recv().unwrap_or_else(|_| Err(readers::thread_gone_error()))
+    }
+
+    fn read(&self, entry: &'static OperationEntry, call: Call) -> Result<Reply> {
+        let Call { arguments, who, from, key, .. } = call;
+        let caller = self.caller(&who, from);
+        let steps = Steps::of(entry, &arguments, key.as_deref());
+        if steps.has_reads() {
+            let caller = caller.clone();
+            self.readers.run(move |session| session.with_caller(caller, |session| steps.before(session)))?;
+        }
+        let read = |is_expired: bool| {
+            let (caller, arguments) = (caller.clone(), arguments.clone());
+            self.readers.run(move |session| {
+                let store = session.store()?;
+                // Due expirations are applied first, by the writer.
+                if !is_expired && engine::is_due(store)? {
+                    return Ok(None);
+                }
+                engine::read_json(store, &caller, &mut SystemEntropy, entry, arguments).map(Some)
+            })
+        };
+        if let Some(answer) = read(false)? {
+            return Ok(Reply::of(answer));
+        }
+        match self.expire_due() {
+            // The next write applies them.
+            Err(error) if error.kind() != Kind::Unavailable => return Err(error),
+            _ => {}
+        }
+        read(true)?.map(Reply::of).ok_or_else(|| Error::internal("the read returned nothing"))
+    }
+
+    /// Expires due leases and applies other due transitions.
+    fn expire_due(&self) -> Result<()> {
+        let entry = op::named(ExpireDue::NAME).ok_or_else(|| Error::internal("expire_due is not in the table"))?;
+        let (sender, receiver) = channel();
+        let reply = Box::new(move |answer: Result<Value>| drop(sender.send(answer.map(drop))));
+        self.writer.write(entry, self.own.clone(), json!({}), None, reply);
+        receiver.recv().unwrap_or_else(|_| Err(readers::thread_gone_error()))
+    }
+
+    /// Queues a write and the steps around it. The reply is sent when everything is on disk.
+    pub(super) fn queue(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
+        let Call { arguments, who, from, key, .. } = call;
+        let caller = self.caller(&who, from);
+        let steps = Steps::of(entry, &arguments, key.as_deref());
+        if let Err(error) = steps.set_mark(&self.place) {
+            return respond(Err(error));
+        }
+        let writer = match &self.urgent {
+            Some(urgent) if entry.about.name == "heartbeat" => urgent.clone(),
+            _ => self.writer.clone(),
+        };
+        let steps = Arc::new(steps);
+        let written = self.after_write(caller.clone(), Arc::clone(&steps), respond);
+        if !steps.has_reads() {
+            return writer.write(entry, caller, arguments, key, written);
+        }
+        self.readers.submit(Box::new(move |session| {
+            let prepared =
+                session.and_then(|session| session.with_caller(caller.clone(), |session| steps.before(session)));
+            let is_session_usable = is_usable_after(&prepared);
+            match prepared {
+                Ok(()) => writer.write(entry, caller, arguments, key, written),
+                Err(error) => written(Err(error)),
+            }
+            is_session_usable
+        }));
+    }
+
+    /// Returns what follows a write: the steps after it, on a reader thread, and then the reply.
+    fn after_write(&self, caller: Caller, steps: Arc<Steps>, respond: Respond) -> Answered {
+        let (readers, refused) = (Arc::clone(&self.readers), Arc::clone(&self.refused));
+        Box::new(move |written| {
+            refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
+            let mut answer = match written {
+                Ok(answer) if steps.follow(&answer) => answer,
+                written => return respond(written.map(Reply::of)),
+            };
+            readers.submit(Box::new(move |session| {
+                let warnings = session
+                    .and_then(|session| session.with_caller(caller, |session| steps.after(session, &mut answer)));
+                let is_session_usable = is_usable_after(&warnings);
+                respond(warnings.map(|warnings| Reply { answer, warnings }));
+                is_session_usable
+            }));
+        })
+    }
+
+    /// Refuses a worktree that claims another repository than the store knows.
+    fn check_origin(&self, from: &Origin) -> Result<()> {
+        let id = from.worktree.id.clone();
+        let known = self.readers.run(move |session| engine::query(session.store()?, |tx| tx.worktree_get(&id)))?;
+        match known {
+            Some(known) if known.repository_id != from.repository.id => {
+                Err(Error::refused(format!("worktree {} belongs to another repository", from.worktree.id)))
+            }
+            _ => Ok(()),
+        }
+    }
+
+    pub(super) fn measures(&self) -> Vec<Measure> {
+        let mut measures = self.writer.measures();
+        measures.push(metrics::counter(
+            "writes_refused_total",
+            "Writes that were refused or failed.",
+            self.refused.load(Ordering::Relaxed),
+        ));
+        let caller = self.own.clone();
+        let of_store = self.readers.run(move |session| session.with_caller(caller, metrics::of_store));
+        measures.extend(of_store.unwrap_or_default());
+        measures
+    }
+
+    pub(super) fn wait(&self, last: u64, timeout: Duration) -> Result<()> {
+        self.readers.wait(last, timeout)
+    }
+
+    pub(super) fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
+        self.writer.probe(reply);
+    }
+}
+
+/// Receives the answer of a write.
+pub(super) type Answered = Box<dyn FnOnce(Result<Value>) + Send>;
+
+fn is_usable_after<T>(result: &Result<T>) -> bool {
+    !matches!(result, Err(error) if error.kind() == Kind::Unavailable)
+}

@@ -1,0 +1,394 @@
+//! The application: the one way to run an operation.
+//!
+//! [`App::call`] finds the operation, authorizes the caller, runs the steps around the operation, and collects warnings.
+//! HTTP and MCP decode a [`Call`], and encode its [`Reply`]. Commands have a session of their own, and run operations
+//! with the same steps through [`Session::call`]. Two executors run operations of the store: [`one_process`] one call at a time,
+//! [`group_commit`] many at once, for a server.
+
+mod group_commit;
+mod metrics;
+mod one_process;
+mod readers;
+mod writer;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use serde_json::Value;
+use waypost_core::nearest::nearest;
+use waypost_core::op::{self, Description, Effect, OperationEntry};
+use waypost_core::{Error, Result};
+
+use crate::access::Grant;
+use crate::idempotency;
+use crate::ops;
+use crate::origin::Origin;
+use crate::place::Place;
+use crate::session::Session;
+use group_commit::GroupCommit;
+use one_process::OneProcess;
+
+pub use crate::operation::{AppContext, AppEntry, AppOperation, Reply, Who};
+pub use crate::steps::deliver_pending_notices;
+pub use metrics::Measure;
+
+/// A call of an operation.
+#[derive(Clone, Debug)]
+pub struct Call {
+    /// The name of the operation.
+    pub operation: String,
+    /// Its arguments, an object.
+    pub arguments: Value,
+    /// The caller.
+    pub who: Who,
+    /// The permissions of the caller.
+    pub grant: Grant,
+    /// The worktree of the caller, if it is not that of the application.
+    pub from: Option<Origin>,
+    /// The idempotency key: a call with the same key returns the first answer.
+    pub key: Option<String>,
+}
+
+/// Receives a reply, after its writes are on disk.
+pub type Respond = Box<dyn FnOnce(Result<Reply>) + Send>;
+
+/// Returns the descriptions of all operations.
+pub fn operations() -> impl Iterator<Item = Description> {
+    op::TABLE.iter().map(|entry| entry.about).chain(ops::all().map(|entry| entry.about))
+}
+
+/// An operation, by what it needs.
+#[derive(Clone, Copy)]
+enum Found {
+    Store(&'static OperationEntry),
+    App(&'static AppEntry),
+}
+
+impl Found {
+    fn about(self) -> &'static Description {
+        match self {
+            Found::Store(entry) => &entry.about,
+            Found::App(entry) => &entry.about,
+        }
+    }
+}
+
+fn find(name: &str) -> Result<Found> {
+    if let Some(entry) = op::named(name) {
+        return Ok(Found::Store(entry));
+    }
+    match ops::all().find(|entry| entry.about.name == name) {
+        Some(entry) => Ok(Found::App(entry)),
+        None => Err(unknown_operation(name)),
+    }
+}
+
+/// Returns the error for an unknown operation, with the nearest name.
+pub fn unknown_operation(name: &str) -> Error {
+    let names = operations().filter(|about| about.audience == op::Audience::Public).map(|about| about.name);
+    let error = Error::not_found(format!("unknown operation {name:?}"));
+    match nearest(name, names) {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error.hint("/openapi.json lists all operations"),
+    }
+}
+
+/// Runs operations on a store and its ledgers. Many threads call it concurrently.
+pub struct App {
+    executor: Executor,
+    /// The idempotency keys of running application operations.
+    keys: Mutex<HashMap<String, Arc<Mutex<()>>>>,
+}
+
+enum Executor {
+    OneProcess(OneProcess),
+    GroupCommit(GroupCommit),
+}
+
+impl App {
+    /// Creates an application for one client that sends one call at a time. The first call opens the store.
+    pub fn one_process(place: Place) -> App {
+        App { executor: Executor::OneProcess(OneProcess::new(place)), keys: Mutex::default() }
+    }
+
+    /// Opens the store of a place for many concurrent clients.
+    pub fn group_commit(place: &Place) -> Result<App> {
+        Ok(App { executor: Executor::GroupCommit(GroupCommit::open(place)?), keys: Mutex::default() })
+    }
+
+    /// Runs an operation. Blocks until its writes are on disk.
+    pub fn call(&self, call: Call) -> Result<Reply> {
+        match admit(&call)? {
+            Found::App(entry) => self.run_app_operation(entry, call),
+            Found::Store(entry) => match &self.executor {
+                Executor::OneProcess(executor) => executor.run(entry, call),
+                Executor::GroupCommit(executor) => executor.run(entry, call),
+            },
+        }
+    }
+
+    /// Queues a call and sends its reply to `respond`. Returns the call if it can only run on a thread that blocks.
+    pub fn submit(&self, call: Call, respond: Respond) -> Option<Call> {
+        match (admit(&call), &self.executor) {
+            (Err(error), _) => respond(Err(error)),
+            (Ok(Found::Store(entry)), Executor::GroupCommit(executor))
+                if entry.about.effect == Effect::Write && call.from.is_none() =>
+            {
+                executor.queue(entry, call, respond);
+            }
+            _ => return Some(call),
+        }
+        None
+    }
+
+    /// Runs an operation on ledgers or processes, at most once per key.
+    fn run_app_operation(&self, entry: &'static AppEntry, call: Call) -> Result<Reply> {
+        let Call { arguments, who, key, .. } = call;
+        let place = self.executor.place(&who)?;
+        let key = key.filter(|_| entry.about.effect == Effect::Write);
+        let Some(key) = key else {
+            if !entry.is_short {
+                return entry.reply(AppContext::new(&place, None), arguments);
+            }
+            return self
+                .executor
+                .with_session(&who, move |session| entry.reply(AppContext::with_session(&place, session), arguments));
+        };
+        if place.is_served()? {
+            // A remote server saves only answers of its own operations. Additions stay idempotent: their ids derive
+            // from the key.
+            return entry.reply(AppContext::new(&place, Some(&key)), arguments);
+        }
+        let key_lock = Arc::clone(lock(&self.keys).entry(key.clone()).or_default());
+        let reply = {
+            // A retry waits for the first request.
+            let _held = lock(&key_lock);
+            let store = |step: idempotency::Step| self.executor.with_session(&who, move |session| step.run(session));
+            let run_arguments = arguments.clone();
+            idempotency::once(store, &who, &key, entry.about.name, &arguments, || {
+                entry.reply(AppContext::new(&place, Some(&key)), run_arguments)
+            })
+        };
+        drop(key_lock);
+        lock(&self.keys).retain(|_, key_lock| Arc::strong_count(key_lock) > 1);
+        reply
+    }
+
+    /// Returns metrics for monitoring.
+    pub fn measures(&self) -> Vec<Measure> {
+        match &self.executor {
+            Executor::OneProcess(_) => Vec::new(),
+            Executor::GroupCommit(executor) => executor.measures(),
+        }
+    }
+
+    /// Waits until there may be an event after this sequence, or until the timeout. Only a hint.
+    pub fn wait(&self, last: u64, timeout: Duration) -> Result<()> {
+        match &self.executor {
+            Executor::OneProcess(executor) => executor.wait(last, timeout),
+            Executor::GroupCommit(executor) => executor.wait(last, timeout),
+        }
+    }
+
+    /// Checks whether a write would succeed now, without changing anything. Returns at once; the reply may come late,
+    /// or never while the disk hangs.
+    pub fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
+        match &self.executor {
+            Executor::OneProcess(_) => reply(Ok(())),
+            Executor::GroupCommit(executor) => executor.probe(reply),
+        }
+    }
+
+    /// Returns the grant of a job's token while the job runs.
+    pub fn grant_of_job(&self, secret: &str) -> Result<Option<Grant>> {
+        match &self.executor {
+            Executor::OneProcess(_) => Ok(None),
+            Executor::GroupCommit(executor) => executor.grant_of_job(secret),
+        }
+    }
+}
+
+impl Executor {
+    fn place(&self, who: &Who) -> Result<Place> {
+        let place = match self {
+            Executor::OneProcess(executor) => executor.place()?,
+            Executor::GroupCommit(executor) => executor.place().clone(),
+        };
+        Ok(place.used_by(&who.actor, who.agent.as_deref()))
+    }
+
+    fn with_session<T: Send + 'static>(
+        &self,
+        who: &Who,
+        work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
+    ) -> Result<T> {
+        match self {
+            Executor::OneProcess(executor) => executor.with_session(who, work),
+            Executor::GroupCommit(executor) => executor.with_session(who, work),
+        }
+    }
+}
+
+/// Finds the operation of a call, and checks that the caller may run it.
+fn admit(call: &Call) -> Result<Found> {
+    let found = find(&call.operation)?;
+    call.grant.allow(found.about(), &call.arguments)?;
+    Ok(found)
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::access::Role;
+
+    /// Writes that agents may make. Others are for people: to answer, approve, remove, and move between stores. These
+    /// lists repeat what the operations state, so that no operation becomes accessible by mistake.
+    const AGENT_WRITES: &[&str] = &[
+        "ack_message",
+        "add_issue",
+        "add_repository",
+        "add_task",
+        "add_workflow_repository",
+        "apply_template",
+        "ask_question",
+        "assign_task",
+        "broadcast_message",
+        "cancel_workflow",
+        "checkpoint_task",
+        "claim_issue",
+        "claim_task",
+        "close_issue",
+        "comment_issue",
+        "complete_merge",
+        "confirm_notice",
+        "create_workflow",
+        "depend_issue",
+        "end_issue_lease",
+        "fail_task",
+        "finish_task",
+        "heartbeat",
+        "lease_issue",
+        "list_inbox",
+        "pause_task",
+        "pause_workflow",
+        "plan_workflow",
+        "read_message",
+        "register",
+        "register_agent",
+        "release_issue",
+        "release_task",
+        "remove_task",
+        "reopen_issue",
+        "reopen_task",
+        "replan_workflow",
+        "resume_workflow",
+        "retire_agent",
+        "save_template",
+        "send_message",
+        "expire_due",
+        "skip_task",
+        "start_workflow",
+        "undepend_issue",
+        "update_issue",
+    ];
+
+    /// Operations that agents may not run with `force`.
+    const AGENT_WRITES_WITHOUT_FORCE: &[&str] =
+        &["close_issue", "end_issue_lease", "release_issue", "reopen_issue", "update_issue"];
+
+    /// Operations that a job may run on its own task.
+    const JOB_TASK_OPERATIONS: &[&str] = &[
+        "ask_question",
+        "checkpoint_task",
+        "fail_task",
+        "finish_task",
+        "get_context",
+        "heartbeat",
+        "list_checkpoints",
+        "pause_task",
+        "release_task",
+        "show_task",
+    ];
+
+    /// Operations that a job may run on itself.
+    const JOB_SELF_OPERATIONS: &[&str] = &["note_job", "show_job"];
+
+    /// Other operations that a job may run.
+    const JOB_OPERATIONS: &[&str] = &[
+        "ack_message",
+        "introduce_agent",
+        "list_inbox",
+        "prime",
+        "read_message",
+        "register",
+        "send_message",
+        "show_thread",
+    ];
+
+    fn grant(role: Role) -> Grant {
+        Grant { token: "x".to_owned(), role, agent: Some("a".to_owned()), task: Some("tk_1".to_owned()) }
+    }
+
+    fn operation(name: &str) -> Description {
+        operations().find(|about| about.name == name).expect("the operation exists")
+    }
+
+    #[test]
+    fn t13_every_role_may_run_only_the_listed_operations() {
+        let listed = |names: &[&str], name: &str| names.contains(&name);
+        for entry in operations() {
+            let is_read = entry.effect == Effect::Read;
+            let may = |role: Role, arguments: Value| grant(role).allow(&entry, &arguments).is_ok();
+            assert!(may(Role::Admin, json!({})), "{}", entry.name);
+            assert_eq!(may(Role::ReadOnly, json!({})), is_read, "{}", entry.name);
+            assert_eq!(may(Role::Agent, json!({})), is_read || listed(AGENT_WRITES, entry.name), "{}", entry.name);
+            let (own, besides) = (listed(JOB_TASK_OPERATIONS, entry.name), listed(JOB_OPERATIONS, entry.name));
+            assert_eq!(may(Role::Job, json!({ "task": "tk_1" })), own || besides, "{}", entry.name);
+            assert_eq!(may(Role::Job, json!({ "task": "tk_2" })), besides, "{}", entry.name);
+            assert_eq!(may(Role::Job, json!({})), besides, "{}", entry.name);
+            assert_eq!(
+                may(Role::Job, json!({ "job": "x" })),
+                besides || listed(JOB_SELF_OPERATIONS, entry.name),
+                "{}",
+                entry.name
+            );
+        }
+    }
+
+    #[test]
+    fn t35_agents_may_not_answer_questions_or_remove_worktrees() {
+        for name in ["answer_question", "remove_worktree", "remove_repository", "take_workflow", "record_maintenance"] {
+            assert!(grant(Role::Agent).allow(&operation(name), &json!({})).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn t12_an_agent_may_not_force_changes_to_issues_of_others() {
+        for name in AGENT_WRITES_WITHOUT_FORCE {
+            let may = |role: Role, force: bool| {
+                grant(role).allow(&operation(name), &json!({ "issue": "i", "force": force })).is_ok()
+            };
+            let table = Role::ALL.map(|role| (role.as_str(), may(role, false), may(role, true)));
+            let expected =
+                [("admin", true, true), ("agent", true, false), ("job", false, false), ("read-only", false, false)];
+            assert_eq!(table, expected, "{name}");
+        }
+    }
+
+    #[test]
+    fn t12_an_agent_may_not_register_or_retire_others() {
+        let agent = grant(Role::Agent);
+        for (name, field) in [("register_agent", "name"), ("retire_agent", "agent")] {
+            assert!(agent.allow(&operation(name), &json!({ field: "b" })).is_err());
+            assert!(agent.allow(&operation(name), &json!({ field: "a" })).is_ok());
+        }
+        assert!(agent.allow(&operation("register_agent"), &json!({ "role": "human" })).is_err());
+    }
+}

@@ -1,0 +1,139 @@
+//! The status of everything that one store shares.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use waypost_core::id::WorktreeId;
+use waypost_core::model::{Event, EventQuery};
+use waypost_core::op::{Effect, GetWorkStatus, JobView, ListEvents, ListJobs, Operation, WorkStatus};
+use waypost_core::{Error, Result};
+
+use crate::ledger::Ledger;
+use crate::operation::{AppContext, AppEntry, AppOperation};
+use crate::place::{Place, StoreChoice};
+use crate::survey::{Surveyed, survey};
+
+/// All operations on the whole store.
+pub static TABLE: &[AppEntry] = &[AppEntry::of::<GetStatus>()];
+
+/// Default number of entries of each part.
+const DEFAULT_LIMIT: u32 = 8;
+/// Number of latest events.
+const MAX_RECENT_EVENTS: u32 = 5;
+
+/// Shows the status of tasks, workflows, agents, jobs, issues and worktrees. The parts that need a person come first.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+pub struct GetStatus {
+    /// Only records of this worktree.
+    #[serde(default)]
+    pub worktree_id: Option<WorktreeId>,
+    /// The maximum number of entries of each part [default: 8].
+    #[serde(default)]
+    pub limit: Option<u32>,
+}
+
+/// The answer to [`GetStatus`].
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Status {
+    /// Tasks, workflows, agents and leases.
+    #[serde(flatten)]
+    pub work: WorkStatus,
+    /// Jobs that have not ended.
+    pub jobs: Vec<JobView>,
+    /// The number of issues in the ledger; none without a ledger.
+    pub issues: Option<IssueCounts>,
+    /// Worktrees, as stored and as found on disk.
+    pub worktrees: Vec<Surveyed>,
+    /// The store.
+    pub store: StoreStatus,
+    /// The latest events, newest first.
+    pub events: Vec<Event>,
+}
+
+/// The number of issues in a ledger.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct IssueCounts {
+    /// Issues that can be started now.
+    pub ready: usize,
+    /// Open issues.
+    pub open: usize,
+    /// Issues in progress.
+    pub in_progress: usize,
+    /// Closed issues.
+    pub closed: usize,
+}
+
+/// The store, and why it was chosen.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct StoreStatus {
+    /// Its path or URL, without a password.
+    pub path: String,
+    /// Its kind.
+    pub kind: String,
+    /// The scope that it serves.
+    pub scope: Option<String>,
+    /// What chose it: a flag, the environment, the configuration or the default.
+    pub source: String,
+    /// Why, in words.
+    pub because: String,
+    /// The sequence of its newest event.
+    pub events: u64,
+}
+
+impl Operation for GetStatus {
+    const NAME: &'static str = "get_status";
+    const SUMMARY: &'static str = "Show the status";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = Status;
+}
+
+impl AppOperation for GetStatus {
+    const IS_SHORT: bool = true;
+
+    fn run(self, cx: &mut AppContext<'_>) -> Result<Status> {
+        let issues = count_issues(cx.place)?;
+        let session = cx.session()?;
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
+        let is_here = |id: &WorktreeId| self.worktree_id.as_ref().is_none_or(|wanted| wanted == id);
+        let mut worktrees = survey(session)?;
+        worktrees.retain(|one| self.worktree_id.is_none() || one.id.as_ref().is_some_and(is_here));
+        let live = ListJobs { status: None, live: true, task: None, limit: Some(limit) };
+        let mut jobs = session.call(live)?.jobs;
+        jobs.retain(|view| is_here(&view.job.worktree_id));
+        let work = session.read(GetWorkStatus { worktree_id: self.worktree_id.clone(), limit })?;
+        let query = EventQuery { worktree_id: self.worktree_id, limit: MAX_RECENT_EVENTS, ..EventQuery::default() };
+        let history = session.read(ListEvents { query })?;
+        let store = store_status(&session.choice, history.last)?;
+        Ok(Status { work, jobs, issues, worktrees, store, events: history.events })
+    }
+}
+
+fn store_status(choice: &StoreChoice, events: u64) -> Result<StoreStatus> {
+    let text = |value: Result<serde_json::Value, serde_json::Error>| {
+        let value = value.map_err(|error| Error::internal("the choice of the store is not JSON").because(error))?;
+        Ok::<_, Error>(value.as_str().map(str::to_owned))
+    };
+    Ok(StoreStatus {
+        path: choice.location.to_string(),
+        kind: choice.location.kind().to_owned(),
+        scope: text(serde_json::to_value(choice.scope))?,
+        source: choice.source.source.to_string(),
+        because: choice.source.because.clone(),
+        events,
+    })
+}
+
+/// Counts the issues by status, if there is a ledger.
+fn count_issues(place: &Place) -> Result<Option<IssueCounts>> {
+    if place.ledger().is_none_or(|(path, _)| !path.exists()) {
+        return Ok(None);
+    }
+    let ledger = Ledger::of(place)?;
+    let counts = ledger.with_index(|index| index.counts(ledger.now()))?;
+    let of = |status: &str| counts.by_status.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
+    Ok(Some(IssueCounts {
+        ready: counts.ready,
+        open: of("open"),
+        in_progress: of("in_progress"),
+        closed: of("closed"),
+    }))
+}

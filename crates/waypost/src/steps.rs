@@ -1,0 +1,165 @@
+//! The steps around an operation of the store, the same on every surface.
+//!
+//! Before: orphaned jobs are reaped if the operation shows jobs, and a read finds out whether there is anything to do.
+//! After: a claim waits for the ledger, a finished task closes its issue, and a released issue becomes free.
+
+use serde_json::{Value, json};
+use waypost_core::op::{self, IssueEffect, NextTasks, OperationEntry, StoreOperation};
+use waypost_core::{Error, Result};
+
+use crate::claims::{self, CLOSED, NoticeOutcome};
+use crate::jobs::reap::reap_orphaned_jobs;
+use crate::operation::Reply;
+use crate::place::Place;
+use crate::session::Session;
+
+impl Session {
+    /// Runs an operation of the store with the steps around it. Its writes are on disk when this returns.
+    pub fn call<O: StoreOperation + 'static>(&mut self, operation: O) -> Result<O::Answer> {
+        self.call_once(None, operation)
+    }
+
+    /// Runs an operation of the store with the steps around it, once per key: a retry with the same key returns the first
+    /// answer.
+    pub fn call_once<O: StoreOperation + 'static>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
+        // With a key, the write may have been made already, and its answer is wanted.
+        let read_first = O::READ_FIRST.filter(|_| key.is_none()).and_then(|read_first| read_first(&operation));
+        let steps = Steps { shows_jobs: O::SHOWS_JOBS, issues: O::ISSUES, read_first };
+        steps.before(self)?;
+        let answer = self.run(key, operation)?;
+        if O::ISSUES == IssueEffect::None {
+            return Ok(answer);
+        }
+        let mut encoded = op::encode::<O>(&answer)?;
+        let warnings = steps.after(self, &mut encoded)?;
+        self.warnings().add(warnings);
+        serde_json::from_value(encoded)
+            .map_err(|error| Error::internal(format!("cannot decode the answer of {}", O::NAME)).because(error))
+    }
+
+    /// Runs an operation of the table with the steps around it. Arguments and answer are JSON.
+    pub(crate) fn call_json(&mut self, entry: &OperationEntry, key: Option<&str>, arguments: Value) -> Result<Reply> {
+        let steps = Steps::of(entry, &arguments, key);
+        steps.before(self)?;
+        let mut answer = self.run_json(entry, key, arguments)?;
+        let warnings = steps.after(self, &mut answer)?;
+        self.warnings().add(warnings);
+        Ok(Reply { answer, warnings: self.warnings().take() })
+    }
+}
+
+/// The steps around one call.
+pub(crate) struct Steps {
+    shows_jobs: bool,
+    issues: IssueEffect,
+    /// Fails if there is nothing to do.
+    read_first: Option<NextTasks>,
+}
+
+impl Steps {
+    /// Returns the steps around a call.
+    pub(crate) fn of(entry: &OperationEntry, arguments: &Value, key: Option<&str>) -> Steps {
+        // With a key, the write may have been made already, and its answer is wanted.
+        let read_first = if key.is_none() { (entry.read_first)(arguments) } else { None };
+        Steps { shows_jobs: entry.shows_jobs, issues: entry.issues, read_first }
+    }
+
+    /// Announces that the store may get a lease on an issue. Part of [`Steps::before`].
+    pub(crate) fn set_mark(&self, place: &Place) -> Result<()> {
+        if self.issues == IssueEffect::None { Ok(()) } else { claims::set_mark(place) }
+    }
+
+    /// Returns whether the steps before the call need a session.
+    pub(crate) fn has_reads(&self) -> bool {
+        self.shows_jobs || self.read_first.is_some()
+    }
+
+    /// Runs the steps before the call, in the name of its caller.
+    pub(crate) fn before(&self, session: &mut Session) -> Result<()> {
+        self.set_mark(&session.place)?;
+        if self.shows_jobs {
+            reap_orphaned_jobs(session)?;
+        }
+        // A transition that is due may make a task ready, and the write applies it first.
+        if let Some(read) = &self.read_first
+            && !session.is_due()?
+        {
+            session.read(read.clone())?;
+        }
+        Ok(())
+    }
+
+    /// Returns whether there are steps after a call with this answer.
+    pub(crate) fn follow(&self, answer: &Value) -> bool {
+        match self.issues {
+            IssueEffect::None => false,
+            IssueEffect::ClaimsIssue(pointer) | IssueEffect::ClaimsTask(pointer) | IssueEffect::Finishes(pointer) => {
+                text_at(answer, pointer).is_some()
+            }
+            IssueEffect::Releases => true,
+        }
+    }
+
+    /// Runs the steps after the call, in the name of its caller, before it is answered. Returns warnings.
+    pub(crate) fn after(&self, session: &mut Session, answer: &mut Value) -> Result<Vec<String>> {
+        if !self.follow(answer) {
+            return Ok(Vec::new());
+        }
+        match self.issues {
+            IssueEffect::None => Ok(Vec::new()),
+            IssueEffect::ClaimsIssue(pointer) => {
+                let warning = claims::complete_claim(&session.place, text_at(answer, pointer))?;
+                Ok(warning.into_iter().collect())
+            }
+            IssueEffect::ClaimsTask(pointer) => {
+                let issue = match text_at(answer, pointer) {
+                    Some(task) => claims::issue_of(session, task)?,
+                    None => None,
+                };
+                Ok(claims::complete_claim(&session.place, issue.as_deref())?.into_iter().collect())
+            }
+            IssueEffect::Finishes(pointer) => {
+                let issue = text_at(answer, pointer).map(str::to_owned);
+                Ok(issue.map_or_else(Vec::new, |issue| close_finished_issue(session, &issue, answer)))
+            }
+            IssueEffect::Releases => {
+                // If the notice cannot be delivered now, a later command delivers it.
+                deliver_pending_notices(session);
+                Ok(Vec::new())
+            }
+        }
+    }
+}
+
+/// Delivers pending notices to the ledgers. A failure is logged: a later command tries again.
+pub fn deliver_pending_notices(session: &mut Session) {
+    if let Err(error) = claims::deliver_notices(session) {
+        log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
+    }
+}
+
+/// Closes the issue of a finished task, and says so in the answer. The task is done in any case; returns warnings.
+fn close_finished_issue(session: &mut Session, issue: &str, answer: &mut Value) -> Vec<String> {
+    // Another command may have cleared the mark meanwhile, before it could see the notice.
+    if let Err(error) = claims::set_mark(&session.place) {
+        log::debug!("cannot mark the store: commands may overlook a notice: {}", error.full_message());
+    }
+    let not_closed_yet = |error: Error| format!("issue {issue} was not closed yet: {}", error.full_message());
+    let outcomes = match claims::deliver_notices(session) {
+        Ok(outcomes) => outcomes,
+        Err(error) => return vec![not_closed_yet(error)],
+    };
+    let mut warnings = Vec::new();
+    for NoticeOutcome { result, .. } in outcomes.into_iter().filter(|outcome| outcome.notice.issue == issue) {
+        match result {
+            Ok(done) if done == CLOSED => answer["closed_issue"] = json!(issue),
+            Ok(reason) => warnings.push(format!("issue {issue} was not closed: {reason}")),
+            Err(error) => warnings.push(not_closed_yet(error)),
+        }
+    }
+    warnings
+}
+
+fn text_at<'a>(answer: &'a Value, pointer: &str) -> Option<&'a str> {
+    answer.pointer(pointer).and_then(Value::as_str)
+}
