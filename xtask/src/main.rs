@@ -62,6 +62,7 @@ fn test_some(filter: &str) -> Result {
 /// Runs all checks and tests, and a short torture.
 fn test(options: &[&str]) -> Result {
     let tools = tools::install();
+    tools.check_complete()?;
     check()?;
     run(&mut tools.for_tests(cargo(["test", "--workspace", "--locked"])))?;
     torture(&tools, &[SHORT_TORTURE, options].concat())?;

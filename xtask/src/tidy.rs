@@ -84,11 +84,24 @@ pub(crate) fn check(root: &Path) -> Result {
     }
     files.extend(["ARCHITECTURE.md", "CHANGELOG.md", "README.md", "SECURITY.md"].map(|name| root.join(name)));
     for file in &files {
+        check_characters(file, root, &mut complaints)?;
         check_words(file, root, &mut complaints)?;
     }
     check_architecture(root, &mut complaints)?;
     structure::check(root, &mut complaints)?;
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
+}
+
+/// Complains about control characters other than tabs and ends of lines: no reader sees them.
+fn check_characters(file: &Path, root: &Path, complaints: &mut Vec<String>) -> Result {
+    let text = read(file)?;
+    let name = file.strip_prefix(root).unwrap_or(file).display();
+    for (number, line) in text.split('\n').enumerate() {
+        if let Some(found) = line.chars().find(|char| char.is_control() && *char != '\t') {
+            complaints.push(format!("{name}:{}: write {found:?} as an escape", number + 1));
+        }
+    }
+    Ok(())
 }
 
 /// Complains about words that hide the actor: a sentence names the caller, the agent, the server or the tool.

@@ -1,9 +1,9 @@
-//! The external programs of tests. Missing ones are installed.
+//! The external programs of tests. Missing ones are installed; a test fails without the one it needs.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::run;
+use crate::{Result, run};
 
 /// The version of jj for tests. It is built once and kept outside the checkout.
 const JJ_VERSION: &str = "0.45.1";
@@ -41,11 +41,12 @@ pub(crate) struct Tools {
     schemathesis: Option<PathBuf>,
     /// A directory with the conformance suite of MCP and a Node.
     mcp_conformance: Option<PathBuf>,
-    complete: bool,
+    /// What could not be installed.
+    missing: Vec<&'static str>,
 }
 
 impl Tools {
-    /// Sets the environment of tests: the paths of the tools, and whether a missing tool is a failure.
+    /// Sets the environment of tests: the paths of the tools.
     pub(crate) fn for_tests(&self, mut command: Command) -> Command {
         if let Some(jj) = &self.jj {
             command.env("WAYPOST_TEST_JJ", jj);
@@ -59,34 +60,52 @@ impl Tools {
         if let Some(suite) = &self.mcp_conformance {
             command.env("WAYPOST_TEST_MCP_CONFORMANCE", suite);
         }
-        if self.complete {
-            command.env("WAYPOST_TEST_TOOLS", "1");
-        }
         command
+    }
+
+    /// Returns an error that names every tool that is missing.
+    pub(crate) fn check_complete(&self) -> Result {
+        if self.missing.is_empty() {
+            return Ok(());
+        }
+        Err(format!("not installed, see the warnings above: {}", self.missing.join(", ")))
     }
 }
 
-/// Finds or installs every tool. Prints a warning for each tool that it cannot install; tests that need it warn again.
+/// Finds or installs every tool. Prints a warning for each tool that it cannot install; only tests that need it fail.
 pub(crate) fn install() -> Tools {
-    let mut missing: Vec<&str> =
-        PACKAGES.iter().filter(|(_, program)| !is_installed(program)).map(|(package, _)| *package).collect();
-    if !has_postgres() {
-        missing.push("postgresql");
+    let packages = missing_packages();
+    if !packages.is_empty() {
+        install_packages(&packages);
     }
-    if !missing.is_empty() {
-        install_packages(&missing);
+    let mut tools = Tools {
+        jj: find_jj(),
+        mcp_python: find_mcp_python(),
+        schemathesis: find_schemathesis(),
+        mcp_conformance: find_mcp_conformance(),
+        missing: missing_packages(),
+    };
+    for (name, found) in [
+        ("jj", &tools.jj),
+        ("the MCP client for Python", &tools.mcp_python),
+        ("schemathesis", &tools.schemathesis),
+        ("the conformance suite of MCP", &tools.mcp_conformance),
+    ] {
+        if found.is_none() {
+            tools.missing.push(name);
+        }
     }
-    let (jj, mcp_python) = (find_jj(), find_mcp_python());
-    let complete = jj.is_some() && mcp_python.is_some() && is_installed("git") && is_installed("hg");
-    if !complete {
-        eprintln!("WARNING: some tools could not be installed; tests that need them are SKIPPED");
+    for name in &tools.missing {
+        eprintln!("WARNING: {name} is not installed; tests that need it FAIL");
     }
-    if !has_postgres() {
-        eprintln!(
-            "WARNING: PostgreSQL is not installed; tests that need it FAIL, unless WAYPOST_TEST_POSTGRES is a URL"
-        );
-    }
-    Tools { jj, mcp_python, schemathesis: find_schemathesis(), mcp_conformance: find_mcp_conformance(), complete }
+    tools
+}
+
+/// Returns the packages that are not installed.
+fn missing_packages() -> Vec<&'static str> {
+    let missing = PACKAGES.iter().filter(|(_, program)| !is_installed(program)).map(|(package, _)| *package);
+    let has_postgres = has_postgres() || std::env::var_os("WAYPOST_TEST_POSTGRES").is_some();
+    missing.chain((!has_postgres).then_some("postgresql")).collect()
 }
 
 fn install_packages(packages: &[&str]) {

@@ -13,7 +13,9 @@ pub use chance::{Dice, pass};
 pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
-pub use tools::{corpus, hg, jj, mcp_conformance, mcp_python, pgbouncer, schemathesis, skipped, strace};
+pub use tools::{
+    corpus, find_strace, hg, jj, mcp_conformance, mcp_python, pgbouncer, schemathesis, strace, unavailable,
+};
 
 /// Creates a directory that is deleted on drop.
 pub fn temp_dir() -> tempfile::TempDir {

@@ -208,9 +208,9 @@ pub struct Pooler {
 }
 
 impl Pooler {
-    /// Starts a pooler with this many connections. None if pgbouncer is not installed.
-    pub fn start(server: &Postgres, connections: u32) -> Option<Pooler> {
-        let program = crate::pgbouncer()?;
+    /// Starts a pooler with this many connections.
+    pub fn start(server: &Postgres, connections: u32) -> Pooler {
+        let program = crate::pgbouncer();
         let dir = server.dir.join("pool");
         check(unprivileged(Path::new("/bin/mkdir"), &server.dir).arg(&dir));
         let settings = format!(
@@ -237,7 +237,7 @@ impl Pooler {
             assert!(since.elapsed() < std::time::Duration::from_mins(1), "pgbouncer does not start");
             std::thread::yield_now();
         }
-        Some(Pooler { dir, keeper })
+        Pooler { dir, keeper }
     }
 
     /// Returns the URL of an empty schema.

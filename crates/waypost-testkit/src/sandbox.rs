@@ -9,6 +9,7 @@ use std::process::{Command, Stdio};
 use tempfile::TempDir;
 
 use crate::run::Run;
+use crate::tools::find_jj;
 use crate::{hg, jj};
 
 /// The id of the system's unprivileged user, who owns no files.
@@ -61,22 +62,22 @@ impl Sandbox {
         repo
     }
 
-    /// Creates a jj repository, colocated with git or not. None if jj is not installed.
-    pub fn jj_repo(&self, relative: impl AsRef<Path>, colocated: bool) -> Option<PathBuf> {
-        jj()?;
+    /// Creates a jj repository, colocated with git or not.
+    #[track_caller]
+    pub fn jj_repo(&self, relative: impl AsRef<Path>, colocated: bool) -> PathBuf {
         let repo = self.dir(relative);
         self.jj(&repo, ["git", "init", if colocated { "--colocate" } else { "--no-colocate" }]);
-        Some(repo)
+        repo
     }
 
-    /// Creates a Mercurial repository with one commit. None if hg is not installed.
-    pub fn hg_repo(&self, relative: impl AsRef<Path>) -> Option<PathBuf> {
-        hg()?;
+    /// Creates a Mercurial repository with one commit.
+    #[track_caller]
+    pub fn hg_repo(&self, relative: impl AsRef<Path>) -> PathBuf {
         let repo = self.dir(relative);
         self.hg(&repo, ["init"]);
         self.write(repo.join("file"), "content\n");
         self.hg(&repo, ["commit", "-q", "-A", "-m", "first"]);
-        Some(repo)
+        repo
     }
 
     /// Writes a file.
@@ -94,13 +95,13 @@ impl Sandbox {
     /// Runs jj, which must succeed. Returns its output.
     #[track_caller]
     pub fn jj<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {
-        self.tool(self.command(jj().expect("jj"), dir).args(args))
+        self.tool(self.command(jj(), dir).args(args))
     }
 
     /// Runs Mercurial, which must succeed. Returns its output.
     #[track_caller]
     pub fn hg<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {
-        self.tool(self.command("hg", dir).args(args))
+        self.tool(self.command(hg(), dir).args(args))
     }
 
     /// Runs `way` in a directory.
@@ -159,9 +160,7 @@ impl Sandbox {
     /// Returns a command that sees only the programs of this machine, not its settings.
     pub fn command(&self, program: impl AsRef<OsStr>, dir: &Path) -> Command {
         let mut path = std::env::var_os("PATH").unwrap_or_default();
-        if let Some(jj) = std::env::var_os("WAYPOST_TEST_JJ")
-            && let Some(dir) = Path::new(&jj).parent()
-        {
+        if let Some(dir) = find_jj().as_deref().and_then(Path::parent) {
             path = std::env::join_paths(std::iter::once(dir.to_owned()).chain(std::env::split_paths(&path)))
                 .expect("directories without colons");
         }

@@ -1,68 +1,71 @@
 //! The external programs that tests run.
 //!
-//! `cargo xtask test` installs them and sets `WAYPOST_TEST_TOOLS`; then a missing program is a failure. Otherwise a test
-//! that needs it prints that it is skipped.
+//! `cargo xtask test` installs all of them; a plain `cargo test` finds them afterwards. A test never passes because a
+//! program or a permission is missing: it fails, and the failure names the command that installs the program, or the
+//! option that leaves the test out. The runner counts a test that was left out as filtered.
 
-use std::io::Write as _;
 use std::path::PathBuf;
 
-/// Returns jj, or reports the test as skipped.
-pub fn jj() -> Option<PathBuf> {
-    find("jj", std::env::var_os("WAYPOST_TEST_JJ").map(PathBuf::from))
+/// Returns jj.
+#[track_caller]
+pub fn jj() -> PathBuf {
+    require(find_jj(), "jj")
 }
 
-/// Returns Mercurial, or reports the test as skipped.
-pub fn hg() -> Option<PathBuf> {
-    find("hg", None)
+/// Returns Mercurial.
+#[track_caller]
+pub fn hg() -> PathBuf {
+    require(in_path("hg"), "hg")
 }
 
-/// Returns a Python with the official MCP client, or reports the test as skipped.
-pub fn mcp_python() -> Option<PathBuf> {
-    find("the official MCP client for Python", std::env::var_os("WAYPOST_TEST_MCP_PYTHON").map(PathBuf::from))
+/// Returns a Python with the official MCP client.
+#[track_caller]
+pub fn mcp_python() -> PathBuf {
+    require(installed("WAYPOST_TEST_MCP_PYTHON", "mcp-", "bin/python"), "the official MCP client for Python")
 }
 
-/// Returns pgbouncer, or reports the test as skipped.
-pub fn pgbouncer() -> Option<PathBuf> {
+/// Returns pgbouncer.
+#[track_caller]
+pub fn pgbouncer() -> PathBuf {
     // Debian installs it outside the PATH of users.
-    find("pgbouncer", Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|file| file.is_file()))
+    let debian = Some(PathBuf::from("/usr/sbin/pgbouncer")).filter(|file| file.is_file());
+    require(debian.or_else(|| in_path("pgbouncer")), "pgbouncer")
 }
 
-/// Returns strace if it may trace processes here, or reports the test as skipped.
-pub fn strace() -> Option<PathBuf> {
-    let strace = find("strace", None)?;
+/// Returns strace, which may trace processes here.
+#[track_caller]
+pub fn strace() -> PathBuf {
+    match find_strace() {
+        Ok(strace) => strace,
+        Err(why) => unavailable(&why),
+    }
+}
+
+/// Returns strace if it may trace processes here, or the reason why not.
+pub fn find_strace() -> Result<PathBuf, String> {
+    let strace = in_path("strace").ok_or("strace is not installed; `cargo xtask test` installs it")?;
     let tried = std::process::Command::new(&strace).args(["-o", "/dev/null", "true"]).output();
-    if tried.as_ref().is_ok_and(|tried| tried.status.success()) {
-        return Some(strace);
+    match tried {
+        Ok(tried) if tried.status.success() => Ok(strace),
+        other => Err(format!("strace may not trace processes here: {other:?}")),
     }
-    let why = format!("strace may not trace processes here: {tried:?}");
-    assert!(std::env::var_os("WAYPOST_TEST_TOOLS").is_none(), "{why}");
-    skipped(&why);
-    None
 }
 
-/// Returns schemathesis, which tests a server against its OpenAPI description, or reports the test as skipped.
-///
-/// It comes from PyPI and is optional: a missing schemathesis is never a failure.
-pub fn schemathesis() -> Option<PathBuf> {
-    let found = std::env::var_os("WAYPOST_TEST_SCHEMATHESIS").map(PathBuf::from).filter(|file| file.is_file());
-    if found.is_none() {
-        skipped("schemathesis is not installed; cargo xtask test installs it");
-    }
-    found
+/// Returns schemathesis, which tests a server against its OpenAPI description.
+#[track_caller]
+pub fn schemathesis() -> PathBuf {
+    require(installed("WAYPOST_TEST_SCHEMATHESIS", "schemathesis-", "bin/schemathesis"), "schemathesis")
 }
 
-/// Returns Node, the published conformance suite of MCP and its next version, or reports the test as skipped.
-///
-/// They come from npm and are optional: a missing suite is never a failure.
-pub fn mcp_conformance() -> Option<[PathBuf; 3]> {
-    let root = std::env::var_os("WAYPOST_TEST_MCP_CONFORMANCE").map(PathBuf::from);
+/// Returns Node, the published conformance suite of MCP and its next version.
+#[track_caller]
+pub fn mcp_conformance() -> [PathBuf; 3] {
+    const NODE: &str = "node_modules/node/bin/node";
+    let node = installed("WAYPOST_TEST_MCP_CONFORMANCE", "mcp-conformance-", NODE);
+    let node = require(node, "the conformance suite of MCP");
+    let modules = node.ancestors().nth(3).expect("the directory of modules").to_owned();
     let files = ["node/bin/node", "conformance/dist/index.js", "conformance-next/dist/index.js"];
-    let found = root.map(|root| files.map(|file| root.join("node_modules").join(file)));
-    let found = found.filter(|files| files.iter().all(|file| file.is_file()));
-    if found.is_none() {
-        skipped("the conformance suite of MCP is not installed; cargo xtask test installs it");
-    }
-    found
+    files.map(|file| modules.join(file))
 }
 
 /// Returns the directory of real ledgers, or reports the test as skipped.
@@ -71,29 +74,45 @@ pub fn mcp_conformance() -> Option<[PathBuf; 3]> {
 pub fn corpus() -> Option<PathBuf> {
     let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
     let found = std::env::var_os("WAYPOST_CORPUS").map_or(beside, PathBuf::from);
-    if found.is_dir() {
-        return Some(found);
+    found.is_dir().then_some(found)
+}
+
+/// Fails a test that this machine or user cannot run: a test that proved nothing is not a pass.
+#[track_caller]
+pub fn unavailable(why: &str) -> ! {
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or("NAME");
+    panic!("this test cannot run here: {why}\nRun it where it can, or leave it out: cargo test -- --skip {test}");
+}
+
+#[track_caller]
+fn require(found: Option<PathBuf>, program: &str) -> PathBuf {
+    match found {
+        Some(found) => found,
+        None => unavailable(&format!("{program} is not installed; `cargo xtask test` installs it")),
     }
-    skipped("the corpus of real ledgers is missing; set WAYPOST_CORPUS to its directory");
-    None
 }
 
-/// Reports that a test did not run. It bypasses the capturing of output, so that the developer sees it.
-pub fn skipped(why: &str) {
-    let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    let _ = writeln!(std::io::stderr(), "SKIPPED {name}: {why}");
+/// Returns jj, if it is installed.
+pub(crate) fn find_jj() -> Option<PathBuf> {
+    installed("WAYPOST_TEST_JJ", "jj-", "bin/jj").or_else(|| in_path("jj"))
 }
 
-fn find(name: &str, named: Option<PathBuf>) -> Option<PathBuf> {
+/// Returns a file that `cargo xtask test` installed: a variable names it or its root, else it is in the newest directory
+/// with this prefix in the cache of tools.
+fn installed(variable: &str, prefix: &str, file: &str) -> Option<PathBuf> {
+    if let Some(named) = std::env::var_os(variable).map(PathBuf::from) {
+        return [named.join(file), named].into_iter().find(|path| path.is_file());
+    }
+    let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
+    let cache = cache.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cache")))?;
+    let entries = std::fs::read_dir(cache.join("waypost-tools")).ok()?.flatten();
+    let roots = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
+    let files = roots.map(|root| root.path().join(file)).filter(|file| file.is_file());
+    files.max_by_key(|file| std::fs::metadata(file).and_then(|data| data.modified()).ok())
+}
+
+fn in_path(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let found =
-        named.into_iter().chain(std::env::split_paths(&path).map(|dir| dir.join(name))).find(|file| file.is_file());
-    if found.is_none() {
-        assert!(
-            std::env::var_os("WAYPOST_TEST_TOOLS").is_none(),
-            "{name} is missing, although cargo xtask test should have installed it"
-        );
-        skipped(&format!("{name} is not installed; cargo xtask test installs it"));
-    }
-    found
+    std::env::split_paths(&path).map(|dir| dir.join(program)).find(|file| file.is_file())
 }

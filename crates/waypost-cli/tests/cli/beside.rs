@@ -248,7 +248,7 @@ fn a_change_that_restores_size_and_time_keeps_the_workspace_and_is_saved_by_forc
 #[test]
 fn a_change_that_restores_size_and_time_is_not_lost_under_mercurial() {
     let shop = Shop::new();
-    let Some(repo) = shop.sandbox.hg_repo("hg") else { return };
+    let repo = shop.sandbox.hg_repo("hg");
     shop.sandbox.write(repo.join("file"), "one\n");
     shop.sandbox.hg(&repo, ["commit", "--addremove", "--message", "One"]);
     let shop = Shop { sandbox: shop.sandbox, repo, remote: shop.remote };
@@ -267,7 +267,7 @@ fn a_change_that_restores_size_and_time_is_not_lost_under_mercurial() {
 #[test]
 fn a_change_that_restores_size_and_time_is_not_lost_under_jj() {
     let shop = Shop::new();
-    let Some(repo) = shop.sandbox.jj_repo("jj", true) else { return };
+    let repo = shop.sandbox.jj_repo("jj", true);
     shop.sandbox.write(repo.join("file"), "one\n");
     shop.sandbox.jj(&repo, ["commit", "-m", "One"]);
     let shop = Shop { sandbox: shop.sandbox, repo, remote: shop.remote };

@@ -7,7 +7,7 @@ use std::process::Stdio;
 use waypost_testkit::Run;
 
 use crate::jobs::{Shop, path};
-use crate::mounts::{Unmounted, can_overlay};
+use crate::mounts::{Unmounted, require_overlays};
 
 /// Makes this many workspaces at once with a strategy, then removes them. No command fails, there or in the checkout.
 fn at_once(shop: &Shop, strategy: &str, count: usize) {
@@ -85,10 +85,9 @@ fn p2_twenty_and_fifty_copies_at_once_all_succeed() {
 #[test]
 fn p2_twenty_and_fifty_overlays_at_once_all_succeed() {
     let shop = Shop::new();
-    if can_overlay(&shop) {
-        at_once(&shop, "overlay", 20);
-        at_once(&Shop::new(), "overlay", 50);
-    }
+    require_overlays(&shop);
+    at_once(&shop, "overlay", 20);
+    at_once(&Shop::new(), "overlay", 50);
 }
 
 #[test]
@@ -97,7 +96,7 @@ fn p2_twenty_workspaces_of_jj_at_once_all_succeed() {
     let also = std::env::var("WAYPOST_TEST_CROWD").ok().and_then(|count| count.parse().ok());
     for count in std::iter::once(20).chain(also) {
         let shop = Shop::new();
-        let Some(repo) = shop.sandbox.jj_repo("jj", true) else { return };
+        let repo = shop.sandbox.jj_repo("jj", true);
         let shop = Shop { sandbox: shop.sandbox, repo, remote: shop.remote };
         shop.sandbox.write(shop.repo.join("file"), "one\n");
         shop.sandbox.jj(&shop.repo, ["commit", "-m", "One"]);

@@ -6,7 +6,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use waypost_testkit::{Run, Sandbox, skipped, strace};
+use waypost_testkit::{Run, Sandbox, strace, unavailable};
 
 use crate::mounts::Unmounted;
 use crate::sandbox;
@@ -52,9 +52,7 @@ fn a_command_without_descriptors_ends_by_itself() {
 
 #[test]
 fn one_failed_read_of_the_store_is_not_reported_as_damage() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = busy_repo(&sandbox);
     let mut failures = 0;
@@ -75,9 +73,7 @@ fn one_failed_read_of_the_store_is_not_reported_as_damage() {
 
 #[test]
 fn a_disk_that_becomes_unreadable_is_not_reported_as_damage() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = busy_repo(&sandbox);
     for number in 3..16 {
@@ -90,9 +86,7 @@ fn a_disk_that_becomes_unreadable_is_not_reported_as_damage() {
 
 #[test]
 fn a_command_that_cannot_start_threads_reports_an_error_instead_of_panicking() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = busy_repo(&sandbox);
     let traced = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=clone3", "-e", "inject=clone3:error=EAGAIN"];
@@ -122,8 +116,7 @@ fn a_task_can_be_released_on_a_full_disk() {
     let mut mount = Command::new("mount");
     let mounted = mount.args(["-t", "tmpfs", "-o", "size=8m,mode=700", "none"]).arg(&disk).output().unwrap();
     if !mounted.status.success() {
-        skipped(&format!("nothing can be mounted here: {}", String::from_utf8_lossy(&mounted.stderr)));
-        return;
+        unavailable(&format!("this user may not mount: {}", String::from_utf8_lossy(&mounted.stderr)));
     }
     let _guard = Unmounted::below(&disk);
     let repo = busy_repo_in(&sandbox, "small/repo");

@@ -421,7 +421,7 @@ fn settings_of_a_repository_change_no_history_and_run_no_program() {
 fn jj_shows_the_history_of_an_issue_colocated_with_git_and_alone() {
     let sandbox = sandbox();
     for (name, colocated) in [("shared", true), ("alone", false)] {
-        let Some(repo) = sandbox.jj_repo(name, colocated) else { return };
+        let repo = sandbox.jj_repo(name, colocated);
         ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"One"}"#]);
         assert_eq!(timeline(&sandbox, &repo, "a-1"), ["-: added"], "{name}");
         sandbox.jj(&repo, ["commit", "-m", "first"]);
@@ -450,7 +450,7 @@ fn jj_shows_the_history_of_an_issue_colocated_with_git_and_alone() {
 #[test]
 fn jj_shows_history_when_the_worktree_has_two_parents() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.jj_repo("repo", false) else { return };
+    let repo = sandbox.jj_repo("repo", false);
     ledger(&sandbox, &repo, &[r#"{"id":"a-1","title":"One"}"#]);
     sandbox.jj(&repo, ["commit", "-m", "base"]);
     sandbox.jj(&repo, ["bookmark", "create", "base", "-r", "@-"]);
@@ -466,7 +466,7 @@ fn jj_shows_history_when_the_worktree_has_two_parents() {
 #[test]
 fn mercurial_shows_the_history_of_an_issue() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.hg_repo("repo") else { return };
+    let repo = sandbox.hg_repo("repo");
     let commit = |message: &str| sandbox.hg(&repo, ["commit", "-q", "-A", "-m", message]);
     let blank = sandbox.dir("blank");
     sandbox.hg(&blank, ["init"]);

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Child, Stdio};
 use std::time::{Duration, SystemTime};
 
-use waypost_testkit::{Sandbox, skipped};
+use waypost_testkit::{Run, Sandbox, strace};
 
 use crate::ledger::{LEDGER, add, ids};
 use crate::sandbox;
@@ -25,20 +25,14 @@ fn titles(sandbox: &Sandbox, repo: &Path) -> Vec<String> {
     list.as_array().unwrap().iter().map(|issue| issue["title"].as_str().unwrap().to_owned()).collect()
 }
 
-/// Runs a command under strace and returns its system calls, one per line. None where strace does not work.
-fn traced(sandbox: &Sandbox, repo: &Path, calls: &str, args: &[&str]) -> Option<Vec<String>> {
+/// Runs a command under strace and returns its system calls, one per line. The command must succeed.
+fn traced(sandbox: &Sandbox, repo: &Path, calls: &str, args: &[&str]) -> Vec<String> {
     let trace = sandbox.path("trace");
-    let mut command = sandbox.command("strace", repo);
+    let mut command = sandbox.command(strace(), repo);
     command.args(["-f", "-y", "-o"]).arg(&trace).args(["-e", calls, env!("CARGO_BIN_EXE_way")]).args(args);
-    match command.stdout(Stdio::null()).stderr(Stdio::piped()).output() {
-        Ok(output) if output.status.success() => {
-            Some(std::fs::read_to_string(&trace).unwrap().lines().map(str::to_owned).collect())
-        }
-        other => {
-            skipped(&format!("strace cannot be used here: {other:?}"));
-            None
-        }
-    }
+    let run = Run::of(&command.output().unwrap());
+    assert_eq!(run.code, 0, "{args:?}: {run:#?}");
+    std::fs::read_to_string(&trace).unwrap().lines().map(str::to_owned).collect()
 }
 
 /// Waits until the clock of file times has advanced, and then lets a command read the file.
@@ -72,7 +66,7 @@ fn an_unchanged_ledger_is_not_opened_by_any_command_that_reads() {
         &["dep", "tree"],
     ];
     for args in commands {
-        let Some(calls) = traced(&sandbox, &repo, "trace=openat,open,read,pread64", args) else { return };
+        let calls = traced(&sandbox, &repo, "trace=openat,open,read,pread64", args);
         assert!(calls.iter().any(|call| call.contains("index.db")), "{args:?}: {calls:#?}");
         let touched: Vec<&String> = calls.iter().filter(|call| call.contains("issues.jsonl")).collect();
         assert!(touched.is_empty(), "{args:?}: {touched:#?}");
@@ -91,9 +85,7 @@ fn a_write_syncs_the_ledger_and_its_directory_once_at_any_size() {
         // The first write creates the lock and syncs its directory.
         add(&sandbox, &repo, &["first"]);
         for args in [&["add", "x"][..], &["close", "r-00001"], &["add", "y"]] {
-            let Some(calls) = traced(&sandbox, &repo, "trace=fsync,fdatasync,sync_file_range,syncfs", args) else {
-                return;
-            };
+            let calls = traced(&sandbox, &repo, "trace=fsync,fdatasync,sync_file_range,syncfs", args);
             assert!(calls.iter().all(|call| !call.contains("index.db")), "{calls:#?}");
             counts.push(calls.iter().filter(|call| call.contains("sync")).count());
         }

@@ -16,7 +16,7 @@ use serde_json::Value;
 use waypost_testkit::{Run, strace};
 
 use crate::jobs::{Shop, is_alive, path, pid_of, state_of, until};
-use crate::mounts::{Unmounted, can_overlay, mounts};
+use crate::mounts::{Unmounted, mounts, require_overlays};
 use crate::workspaces::tree;
 
 /// System calls that change something, start a process that does, or wait for one.
@@ -38,9 +38,9 @@ struct Scene {
 }
 
 impl Scene {
-    /// None where `strace` cannot kill a process at a chosen step.
-    fn new() -> Option<Scene> {
-        strace()?;
+    fn new() -> Scene {
+        // It kills a process at a chosen step.
+        strace();
         let shop = Shop::new();
         let made = shop.way(["ws", "new", "--json"]).data();
         let kept = path(&made["path"]).to_owned();
@@ -52,14 +52,14 @@ impl Scene {
         let id = made["id"].as_str().unwrap().to_owned();
         let mut scene = Scene { shop, kept, id, content, before: Vec::new(), jobs: RefCell::default() };
         scene.before = scene.state(&[]);
-        Some(scene)
+        scene
     }
 
-    /// The same under jj, without work in any workspace. None if there is no jj either.
-    fn of_jj() -> Option<Scene> {
-        strace()?;
+    /// The same under jj, without work in any workspace.
+    fn of_jj() -> Scene {
+        strace();
         let shop = Shop::new();
-        let repo = shop.sandbox.jj_repo("jj", false)?;
+        let repo = shop.sandbox.jj_repo("jj", false);
         let shop = Shop { sandbox: shop.sandbox, repo, remote: shop.remote };
         shop.sandbox.write(shop.repo.join("file"), "one\n");
         shop.sandbox.jj(&shop.repo, ["commit", "-m", "One"]);
@@ -67,7 +67,7 @@ impl Scene {
         let (kept, id, content) = (PathBuf::new(), String::new(), String::new());
         let mut scene = Scene { shop, kept, id, content, before: Vec::new(), jobs: RefCell::default() };
         scene.before = scene.state(&[]);
-        Some(scene)
+        scene
     }
 
     /// Kills a command before its steps, one after the other.
@@ -241,13 +241,13 @@ fn entries(dir: &Path) -> Vec<PathBuf> {
 
 #[test]
 fn p26_making_a_clone_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     scene.kill_while_making("clone");
 }
 
 #[test]
 fn p26_making_the_first_clone_of_a_repository_may_be_killed_at_any_step() {
-    let Some(mut scene) = Scene::new() else { return };
+    let mut scene = Scene::new();
     let _ = scene.shop.way(["ws", "rm", &scene.id, "--discard"]).ok();
     scene.id.clear();
     let mirrors = scene.shop.sandbox.path("home/.waypost/mirrors");
@@ -268,7 +268,7 @@ fn p26_making_the_first_clone_of_a_repository_may_be_killed_at_any_step() {
 
 #[test]
 fn p26_making_a_worktree_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     scene.kill_while_making("worktree");
     assert_eq!(scene.shop.sandbox.git(&scene.shop.repo, ["worktree", "list"]).lines().count(), 1);
 }
@@ -359,9 +359,7 @@ fn p26_git_is_ended_when_the_supervisor_that_started_it_was_killed() {
 
 #[test]
 fn p26_a_workspace_that_is_completed_during_a_check_is_not_removed() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let shop = Shop::new();
     let (search, begun, go) = slow_git(&shop);
     let mut command = shop.command();
@@ -379,9 +377,7 @@ fn p26_a_workspace_that_is_completed_during_a_check_is_not_removed() {
 
 #[test]
 fn p26_a_job_that_gets_a_supervisor_during_a_check_is_not_marked_interrupted() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let shop = Shop::new();
     let (begun, go) = (shop.sandbox.path("begun"), shop.sandbox.path("go"));
     let script =
@@ -407,13 +403,13 @@ fn p26_a_job_that_gets_a_supervisor_during_a_check_is_not_marked_interrupted() {
 
 #[test]
 fn p26_making_a_copy_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     scene.kill_while_making("copy");
 }
 
 #[test]
 fn p26_making_or_removing_a_jj_workspace_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::of_jj() else { return };
+    let scene = Scene::of_jj();
     scene.kill_while_making("jj");
     let clean = || words(&["ws", "rm", scene.made("jj")["id"].as_str().unwrap()]);
     scene.kill(clean, |args| {
@@ -427,17 +423,16 @@ fn p26_making_or_removing_a_jj_workspace_may_be_killed_at_any_step() {
 
 #[test]
 fn p26_making_an_overlay_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     let _mounts = Unmounted::below(&scene.shop.root());
-    if can_overlay(&scene.shop) {
-        scene.kill_while_making("overlay");
-        assert_eq!(mounts(&scene.shop.root()), Vec::<PathBuf>::new());
-    }
+    require_overlays(&scene.shop);
+    scene.kill_while_making("overlay");
+    assert_eq!(mounts(&scene.shop.root()), Vec::<PathBuf>::new());
 }
 
 #[test]
 fn p19_p26_filling_the_pool_or_taking_from_it_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     let pool = || scene.shop.way(["ws", "pool", "--json"]).data().as_array().unwrap().len();
     scene.kill(
         || words(&["ws", "warm", "1"]),
@@ -463,7 +458,7 @@ fn p19_p26_filling_the_pool_or_taking_from_it_may_be_killed_at_any_step() {
 
 #[test]
 fn p22_p26_saving_or_restoring_a_workspace_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     let saved = scene.shop.way(["ws", "snapshot", &scene.id, "--json"]).data();
     let is_whole = |one: &Value| one["tree"] == saved["tree"] && one["head"] == saved["head"];
     scene.kill(
@@ -504,7 +499,7 @@ fn p22_p26_saving_or_restoring_a_workspace_may_be_killed_at_any_step() {
 
 #[test]
 fn p26_p27_removing_a_workspace_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     for strategy in ["clone", "worktree"] {
         let clean = || words(&["ws", "rm", scene.made(strategy)["id"].as_str().unwrap()]);
         scene.kill(clean, |args| {
@@ -529,7 +524,7 @@ fn p26_p27_removing_a_workspace_may_be_killed_at_any_step() {
 
 #[test]
 fn p27_work_is_in_the_workspace_or_in_a_snapshot_whenever_a_removal_is_killed() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     let dirty = |strategy: &str| {
         let made = scene.made(strategy);
         scene.shop.sandbox.write(path(&made["path"]).join("precious"), "precious\n");
@@ -556,7 +551,7 @@ fn p27_work_is_in_the_workspace_or_in_a_snapshot_whenever_a_removal_is_killed() 
 
 #[test]
 fn p26_starting_a_job_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     let start = || words(&["job", "start", "--detach", "--", "sh", "-c", "echo work > new"]);
     scene.kill(start, |_| {
         // The job ran to its end, never started, or is reported as interrupted.
@@ -571,7 +566,7 @@ fn p26_starting_a_job_may_be_killed_at_any_step() {
 
 #[test]
 fn p19_p26_the_supervisor_of_a_job_may_be_killed_at_any_step() {
-    let Some(scene) = Scene::new() else { return };
+    let scene = Scene::new();
     let queued = |flags: &[&str], script: &str| {
         let args = [&["job", "start", "--queue", "--json"], flags, &["--", "sh", "-c", script]].concat();
         let job = scene.shop.run(&args).data();

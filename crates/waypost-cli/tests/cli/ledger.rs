@@ -6,7 +6,7 @@ use std::process::{Child, Stdio};
 
 use expect_test::expect;
 use serde_json::Value;
-use waypost_testkit::{Run, Sandbox, corpus, skipped};
+use waypost_testkit::{Run, Sandbox, corpus, unavailable};
 
 use crate::sandbox;
 
@@ -299,8 +299,7 @@ fn a_full_disk_leaves_the_ledger_as_it_was() {
     let mount =
         sandbox.command("mount", &dir).args(["-t", "tmpfs", "-o", "size=1m", "tmpfs"]).arg(&dir).status().unwrap();
     if !mount.success() {
-        skipped("this user may not mount");
-        return;
+        unavailable("this user may not mount");
     }
     let repo = sandbox.git_repo("mounted/repo");
     add(&sandbox, &repo, &["First"]);

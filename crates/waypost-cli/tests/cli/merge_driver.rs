@@ -320,7 +320,7 @@ fn recipe(heading: &str) -> String {
 #[test]
 fn b28_jj_merges_with_the_recipe_of_the_documentation() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.jj_repo("repo", false) else { return };
+    let repo = sandbox.jj_repo("repo", false);
     let jj = |args: &[&str]| {
         let run = run(&mut command(&sandbox, "jj", &repo), args);
         assert_eq!(run.code, 0, "{run:#?}");
@@ -357,7 +357,7 @@ fn b28_jj_merges_with_the_recipe_of_the_documentation() {
 #[test]
 fn b28_mercurial_merges_with_the_recipe_of_the_documentation() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.hg_repo("repo") else { return };
+    let repo = sandbox.hg_repo("repo");
     let hg = |args: &[&str]| {
         let run = run(&mut command(&sandbox, "hg", &repo), args);
         assert_eq!(run.code, 0, "{run:#?}");

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use waypost_testkit::skipped;
+use waypost_testkit::unavailable;
 
 use crate::jobs::{Shop, path, pid_of, state_of, until};
 use crate::workspaces::tree;
@@ -35,25 +35,21 @@ pub(crate) fn mounts(dir: &Path) -> Vec<PathBuf> {
     points.filter(|point| point.starts_with(dir)).collect()
 }
 
-/// Returns whether overlays can be mounted here, and prints a note if not.
-pub(crate) fn can_overlay(shop: &Shop) -> bool {
+/// Fails the test if overlays cannot be mounted here.
+pub(crate) fn require_overlays(shop: &Shop) {
     let made = shop.way(["ws", "new", "--strategy", "overlay", "--json"]);
     if made.code == 7 {
-        skipped(&format!("overlays cannot be mounted here: {}", made.stderr));
-        return false;
+        unavailable(&format!("overlays cannot be mounted: {}", made.stderr));
     }
     let made = made.data();
     let _ = shop.way(["ws", "rm", made["id"].as_str().unwrap()]).ok();
-    true
 }
 
 #[test]
 fn p1_p22_p28_a_job_on_an_overlay_is_isolated_saved_and_delivered() {
     let shop = Shop::new();
     let _mounts = Unmounted::below(&shop.root());
-    if !can_overlay(&shop) {
-        return;
-    }
+    require_overlays(&shop);
     shop.sandbox.git(&shop.repo, ["status"]);
     let before = state_of(&shop);
     let script = "pwd; echo two >> file; echo new > new; git add new; git status --short";
@@ -89,9 +85,7 @@ fn p1_p22_p28_a_job_on_an_overlay_is_isolated_saved_and_delivered() {
 fn p26_p27_an_overlay_whose_job_was_killed_is_kept_and_removed_without_loss() {
     let shop = Shop::new();
     let _mounts = Unmounted::below(&shop.root());
-    if !can_overlay(&shop) {
-        return;
-    }
+    require_overlays(&shop);
     let job = shop.started(&["--strategy", "overlay"], "echo work > new; exec sleep 600");
     let (id, dir) = (job["id"].as_str().unwrap(), path(&job["workspace_dir"]));
     until("it works", || dir.join("new").exists());
@@ -107,16 +101,15 @@ fn p26_p27_an_overlay_whose_job_was_killed_is_kept_and_removed_without_loss() {
 }
 
 /// A small disk that is unmounted when the test ends.
-fn small_disk(shop: &Shop) -> Option<(PathBuf, Unmounted)> {
+fn small_disk(shop: &Shop) -> (PathBuf, Unmounted) {
     let dir = shop.sandbox.dir("small");
     let mut mount = Command::new("mount");
     let mounted = mount.args(["-t", "tmpfs", "-o", "size=6m,mode=700", "none"]).arg(&dir).output().unwrap();
     if !mounted.status.success() {
-        skipped(&format!("nothing can be mounted here: {}", String::from_utf8_lossy(&mounted.stderr)));
-        return None;
+        unavailable(&format!("this user may not mount: {}", String::from_utf8_lossy(&mounted.stderr)));
     }
     let guard = Unmounted::below(&dir);
-    Some((dir, guard))
+    (dir, guard)
 }
 
 #[test]
@@ -126,7 +119,7 @@ fn p16_a_job_that_fills_the_disk_harms_neither_the_store_nor_any_other_workspace
     let content = tree(&shop, path(&other["workspace_dir"]));
     shop.sandbox.git(&shop.repo, ["status"]);
     let before = state_of(&shop);
-    let Some((small, _guard)) = small_disk(&shop) else { return };
+    let (small, _guard) = small_disk(&shop);
     let _ = shop.way(["config", "set", "--user", "workspaces.path", small.to_str().unwrap()]).ok();
     let near = shop.job(&[], "echo near > new; git add new");
     assert!(path(&near["workspace_dir"]).starts_with(&small), "{near}");

@@ -6,7 +6,7 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::Value;
-use waypost_testkit::{Run, Sandbox, skipped, strace};
+use waypost_testkit::{Run, Sandbox, strace, unavailable};
 
 use crate::{NONE, sandbox};
 
@@ -325,8 +325,7 @@ fn a_repository_of_another_user_is_refused() {
     let repo = sandbox.git_repo("repo");
     let given = sandbox.command("chown", &repo).args(["-R", "65534", text(&repo)]).output().unwrap();
     if !given.status.success() {
-        skipped("this user may not give files away");
-        return;
+        unavailable("this user may not give files away");
     }
     for command in ["where", "status", "init"] {
         let run = sandbox.way(&repo, [command]).fails(7);
@@ -338,7 +337,7 @@ fn a_repository_of_another_user_is_refused() {
 #[test]
 fn using_a_repository_through_git_and_jj_in_turn_records_no_change_of_it() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.jj_repo("repo", true) else { return };
+    let repo = sandbox.jj_repo("repo", true);
     sandbox.write(repo.join("file"), "x");
     sandbox.jj(&repo, ["commit", "-m", "first"]);
     sandbox.git(&repo, ["worktree", "add", "-q", "--detach", "../tree", "HEAD"]);
@@ -466,9 +465,7 @@ fn without_any_command_help_is_shown() {
 
 #[test]
 fn an_unreadable_disk_is_not_mistaken_for_a_directory_without_a_repository() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let linked = sandbox.path("linked");

@@ -80,9 +80,7 @@ fn an_issue_added_while_git_is_writing_the_tree_is_kept() {
 
 #[test]
 fn an_issue_written_between_gits_check_and_its_write_is_kept() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = repository(&sandbox, "repo");
     let started = make_git_slow(&sandbox, &repo);
@@ -226,9 +224,7 @@ fn warnings(sandbox: &Sandbox, repo: &Path) -> usize {
 
 #[test]
 fn a_version_displaced_by_a_killed_writer_is_found_by_doctor_and_by_the_next_command() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     for next in ["add", "list", "doctor --fix"] {
         let sandbox = sandbox();
         let repo = repository(&sandbox, "repo");
@@ -247,9 +243,7 @@ fn a_version_displaced_by_a_killed_writer_is_found_by_doctor_and_by_the_next_com
 
 #[test]
 fn a_version_that_cannot_be_restored_is_kept_until_it_can() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = repository(&sandbox, "repo");
     let writer = Stopped::before_exchange(&sandbox, &repo, &["error=EIO:when=2"]);
@@ -264,9 +258,7 @@ fn a_version_that_cannot_be_restored_is_kept_until_it_can() {
 
 #[test]
 fn a_version_that_appears_between_two_exchanges_is_merged() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = repository(&sandbox, "repo");
     let writer = Stopped::before_exchange(&sandbox, &repo, &["signal=SIGSTOP:when=1"]);
@@ -285,9 +277,7 @@ fn a_version_that_appears_between_two_exchanges_is_merged() {
 
 #[test]
 fn a_change_whose_fsync_failed_is_reported_as_made() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = repository(&sandbox, "repo");
     let mut command = sandbox.command("strace", &repo);
@@ -301,9 +291,7 @@ fn a_change_whose_fsync_failed_is_reported_as_made() {
 
 #[test]
 fn a_new_ledgers_directory_survives_a_power_cut() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let trace = sandbox.path("trace");

@@ -163,7 +163,7 @@ fn p22_a_worktree_is_saved_as_files_and_not_in_the_repository() {
 #[test]
 fn p22_a_workspace_of_jj_is_saved_as_files() {
     let shop = Shop::new();
-    let Some(repo) = shop.sandbox.jj_repo("jj", true) else { return };
+    let repo = shop.sandbox.jj_repo("jj", true);
     shop.sandbox.write(repo.join("file"), "one\n");
     shop.sandbox.jj(&repo, ["commit", "-m", "One"]);
     is_restored_as_files(&Shop { sandbox: shop.sandbox, repo, remote: shop.remote }, "jj");
@@ -211,7 +211,7 @@ fn p22_p27_a_copy_is_saved_as_files_and_restored() {
 #[test]
 fn p22_p27_a_mercurial_share_is_saved_as_files_and_restored() {
     let shop = Shop::new();
-    let Some(repo) = shop.sandbox.hg_repo("hg") else { return };
+    let repo = shop.sandbox.hg_repo("hg");
     let shop = Shop { sandbox: shop.sandbox, repo, remote: shop.remote };
     let commits = shop.sandbox.hg(&shop.repo, ["log", "--template", "x"]);
     comes_back_as_files(&shop, "worktree");

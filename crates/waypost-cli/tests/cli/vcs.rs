@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use serde_json::Value;
-use waypost_testkit::{Sandbox, hg, jj};
+use waypost_testkit::Sandbox;
 
 use crate::sandbox;
 
@@ -27,7 +27,7 @@ fn id(sandbox: &Sandbox, dir: &Path) -> String {
 #[test]
 fn jj_alone_keeps_state_in_its_own_directory() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.jj_repo("repo", false) else { return };
+    let repo = sandbox.jj_repo("repo", false);
     assert_eq!(store(&sandbox, &repo), text(&repo.join(".jj/repo/waypost/state.db")));
     let data = sandbox.way(&repo, ["worktree", "add", "second", "--json"]).data();
     let second = sandbox.path("repo-second");
@@ -51,7 +51,7 @@ fn jj_alone_keeps_state_in_its_own_directory() {
 #[test]
 fn a_jj_workspace_is_removed_and_its_work_stays_in_the_repository() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.jj_repo("repo", false) else { return };
+    let repo = sandbox.jj_repo("repo", false);
     let _ = sandbox.way(&repo, ["worktree", "add", "second"]).ok();
     let second = sandbox.path("repo-second");
     std::os::unix::fs::symlink(&repo, second.join("link")).unwrap();
@@ -75,7 +75,7 @@ fn a_jj_workspace_is_removed_and_its_work_stays_in_the_repository() {
 #[test]
 fn an_hg_share_is_removed_when_nothing_would_be_lost() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.hg_repo("repo") else { return };
+    let repo = sandbox.hg_repo("repo");
     let share = sandbox.path("repo-topic");
     let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
     sandbox.write(share.join("new"), "work\n");
@@ -105,7 +105,7 @@ fn an_hg_share_is_removed_when_nothing_would_be_lost() {
 #[test]
 fn programs_configured_by_a_mercurial_repository_are_not_run() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.hg_repo("repo") else { return };
+    let repo = sandbox.hg_repo("repo");
     let canary = sandbox.path("canary");
     let evil = format!("touch '{}'", text(&canary));
     sandbox.write(
@@ -126,7 +126,7 @@ fn programs_configured_by_a_mercurial_repository_are_not_run() {
 #[test]
 fn jj_and_git_in_one_directory_are_one_repository() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.jj_repo("repo", true) else { return };
+    let repo = sandbox.jj_repo("repo", true);
     sandbox.write(repo.join("file"), "x");
     sandbox.jj(&repo, ["commit", "-m", "first"]);
     assert_eq!(place(&sandbox, &repo)["repository"]["vcs"], "jj");
@@ -149,7 +149,7 @@ fn jj_and_git_in_one_directory_are_one_repository() {
 #[test]
 fn state_is_found_again_when_jj_and_git_are_separated_or_colocated() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.jj_repo("repo", true) else { return };
+    let repo = sandbox.jj_repo("repo", true);
     let main = id(&sandbox, &repo);
     let events = |dir: &Path| sandbox.way(dir, ["status", "--json"]).data()["store"]["events"].as_u64();
     let _ = sandbox.way(&repo, ["db", "probe", "--writes", "3"]).ok();
@@ -165,7 +165,7 @@ fn state_is_found_again_when_jj_and_git_are_separated_or_colocated() {
     assert_eq!(place(&sandbox, &git_first)["repository"]["vcs"], "jj");
     assert_eq!(id(&sandbox, &git_first), before);
 
-    let Some(jj_first) = sandbox.jj_repo("jj-first", false) else { return };
+    let jj_first = sandbox.jj_repo("jj-first", false);
     let before = id(&sandbox, &jj_first);
     sandbox.jj(&jj_first, ["git", "colocation", "enable"]);
     assert_eq!((id(&sandbox, &jj_first), events(&jj_first)), (before, Some(2)));
@@ -174,7 +174,7 @@ fn state_is_found_again_when_jj_and_git_are_separated_or_colocated() {
 #[test]
 fn mercurial_and_its_shares_are_one_repository() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.hg_repo("repo") else { return };
+    let repo = sandbox.hg_repo("repo");
     assert_eq!(store(&sandbox, &repo), text(&repo.join(".hg/waypost/state.db")));
     let data = sandbox.way(&repo, ["worktree", "add", "topic", "--json"]).data();
     let share = sandbox.path("repo-topic");
@@ -244,14 +244,10 @@ fn the_nearest_repository_is_used() {
     assert_eq!(store(&sandbox, &inner), text(&inner.join(".git/waypost/state.db")));
     sandbox.dir("outer/empty/.git");
     assert_eq!(store(&sandbox, &sandbox.path("outer/empty")), text(&outer.join(".git/waypost/state.db")));
-    if hg().is_some() {
-        let mercurial = sandbox.hg_repo("outer/mercurial").unwrap();
-        assert_eq!(place(&sandbox, &mercurial)["repository"]["vcs"], "hg");
-    }
-    if jj().is_some() {
-        let inside = sandbox.jj_repo("outer/jj", false).unwrap();
-        assert_eq!(place(&sandbox, &inside)["repository"]["vcs"], "jj");
-    }
+    let mercurial = sandbox.hg_repo("outer/mercurial");
+    assert_eq!(place(&sandbox, &mercurial)["repository"]["vcs"], "hg");
+    let inside = sandbox.jj_repo("outer/jj", false);
+    assert_eq!(place(&sandbox, &inside)["repository"]["vcs"], "jj");
 }
 
 #[test]
@@ -334,13 +330,10 @@ fn a_repository_with_a_reftable_works() {
 #[test]
 fn a_worktree_that_cannot_be_made_leaves_nothing() {
     let sandbox = sandbox();
-    let Some(repo) = sandbox.jj_repo("jj", false) else { return };
+    let repo = sandbox.jj_repo("jj", false);
     let run = sandbox.way(&repo, ["worktree", "add", "topic", "--base", "nonsense()"]).fails(3);
     assert!(run.stderr.contains("no commit nonsense()"), "{}", run.stderr);
     assert!(!sandbox.path("jj-topic").exists() && !sandbox.jj(&repo, ["workspace", "list"]).contains("topic"));
-    if hg().is_none() {
-        return;
-    }
     let empty = sandbox.dir("blank");
     sandbox.hg(&empty, ["init"]);
     let _ = sandbox.way(&empty, ["worktree", "add", "topic"]).fails(3);

@@ -10,7 +10,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process_group};
-use waypost_testkit::{Dice, Run, pass, strace};
+use waypost_testkit::{Dice, Run, find_strace, pass};
 
 use crate::Torture;
 use crate::scene::{CASES, Case, Effect, Scene};
@@ -85,8 +85,8 @@ type SweepStep = (&'static Case, Option<Vec<Fault>>);
 
 fn sweep(torture: &Torture, ways: Ways) -> Tally {
     let mut tally = Tally::default();
-    if strace().is_none() {
-        tally.violation("strace is missing, or may not trace processes here; skip this part with --without");
+    if let Err(why) = find_strace() {
+        tally.violation(format!("{why}; skip this part with --without"));
         return tally;
     }
     let mut steps: Vec<SweepStep> = CASES.iter().map(|case| (case, None)).collect();

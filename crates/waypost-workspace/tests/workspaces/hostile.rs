@@ -82,9 +82,8 @@ fn t18_no_program_of_a_hostile_source_runs() {
         take(&scene.plan(&repo, "taken"), &MakeOptions::default()).unwrap().unwrap();
         for (id, strategy) in [("worktree", Strategy::Worktree), ("overlay", Strategy::Overlay)] {
             let plan = scene.plan_by(&repo, id, strategy);
-            if let Ok(made) = make(&plan, &MakeOptions::default()) {
-                remove(&plan, identity(&made), Work::MayGo).unwrap();
-            }
+            let made = make(&plan, &MakeOptions::default()).unwrap();
+            remove(&plan, identity(&made), Work::MayGo).unwrap();
         }
         waypost_workspace::workspaces::include(&scene.plan(&repo, "none"), &["x".to_owned()]).unwrap();
         assert_eq!(touched(&canaries), [""; 0]);

@@ -76,7 +76,7 @@ const EXAMPLES: &str = "2";
 
 #[test]
 fn every_request_that_the_description_allows_gets_a_described_answer() {
-    let Some(schemathesis) = waypost_testkit::schemathesis() else { return };
+    let schemathesis = waypost_testkit::schemathesis();
     let server = Server::start(&[]);
     server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
     let checks = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";

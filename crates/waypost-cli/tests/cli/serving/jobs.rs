@@ -102,12 +102,14 @@ fn p25_p26_jobs_outlive_a_server_that_is_killed_and_can_be_cancelled_by_the_next
     let reply = next.post(&format!("{path}/cancel"), &json!({ "reason": "enough" }));
     assert_eq!(reply.status, 200, "{}", reply.body);
     assert_eq!(next.end_of(&job)["status"], "cancelled");
+    let measured = next.way(&["ws", "du", "--json"]).data()["bytes"].as_u64().unwrap();
     let metrics = next.get("/metrics").body;
-    for line in
-        ["waypost_jobs{status=\"cancelled\"} 1", "waypost_jobs{status=\"interrupted\"} 1", "waypost_workspace_bytes"]
-    {
-        assert!(metrics.contains(line), "{line}: {metrics}");
+    for line in ["waypost_jobs{status=\"cancelled\"} 1", "waypost_jobs{status=\"interrupted\"} 1"] {
+        assert!(metrics.lines().any(|found| found == line), "{line}: {metrics}");
     }
+    let bytes = metrics.lines().find_map(|line| line.strip_prefix("waypost_workspace_bytes ")).unwrap();
+    let bytes: u64 = bytes.parse().unwrap();
+    assert!(bytes > 0 && bytes == measured, "{bytes} and {measured}");
 }
 
 #[test]

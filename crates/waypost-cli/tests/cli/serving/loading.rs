@@ -92,6 +92,7 @@ fn check_claims(server: &Server) {
         }
     });
     let mut holders = holders.into_inner().unwrap();
+    assert_eq!(holders.len(), 120, "no task twice");
     holders.sort();
     holders.dedup();
     assert_eq!(holders.len(), 120, "each task once");

@@ -161,6 +161,13 @@ impl Ask<'_> {
         self.with("Content-Type", "application/json")
     }
 
+    /// Sets a body of this many bytes. One byte more than the limit is the only excess for which the answer is sure to
+    /// arrive: the server closes the connection without reading more, which may destroy an answer on its way.
+    pub(crate) fn json_of_size(self, bytes: usize) -> Self {
+        let around = json!({ "name": "" }).to_string().len();
+        self.json(&json!({ "name": "x".repeat(bytes - around) }))
+    }
+
     pub(crate) fn by(self, token: &str) -> Self {
         self.with("Authorization", &format!("Bearer {token}"))
     }
@@ -240,6 +247,9 @@ impl Reply {
         error["code"].as_str().unwrap().to_owned()
     }
 }
+
+/// The documented maximum size of a request's body.
+pub(crate) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 
 /// Maximum memory that a server keeps for each client that left, in KiB. A leaked session would take more.
 pub(crate) const MAX_LEAK_PER_CLIENT_KIB: u64 = 10;

@@ -606,9 +606,7 @@ fn a_sync_killed_or_failing_when_it_moves_the_branch_is_repaired_by_the_next() {
 
 #[test]
 fn locks_left_by_a_killed_git_of_way_are_removed_and_those_of_others_are_not() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let [repo] = clones(&sandbox, &["one"]).try_into().unwrap();
     add(&sandbox, &repo, "First");
@@ -653,9 +651,7 @@ fn locks_left_by_a_killed_git_of_way_are_removed_and_those_of_others_are_not() {
 
 #[test]
 fn an_unreadable_git_configuration_is_not_mistaken_for_one_without_a_remote() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let [repo] = clones(&sandbox, &["one"]).try_into().unwrap();
     let special = "case \" $* \" in *\" --get-regexp \"*|*\" --get \"*|*\" rev-parse --verify \"*)\n\

@@ -8,9 +8,9 @@ use waypost_testkit::Sandbox;
 use super::*;
 use crate::sandbox;
 
-/// A Mercurial remote with one commit, and clones of it. None if there is no hg.
-pub(super) fn hg_clones(sandbox: &Sandbox, names: &[&str]) -> Option<Vec<PathBuf>> {
-    let remote = sandbox.hg_repo("remote")?;
+/// A Mercurial remote with one commit, and clones of it.
+pub(super) fn hg_clones(sandbox: &Sandbox, names: &[&str]) -> Vec<PathBuf> {
+    let remote = sandbox.hg_repo("remote");
     sandbox.write(remote.join("other"), "one\n");
     sandbox.hg(&remote, ["commit", "-q", "-A", "-m", "files"]);
     let clone = |name: &&str| {
@@ -19,7 +19,7 @@ pub(super) fn hg_clones(sandbox: &Sandbox, names: &[&str]) -> Option<Vec<PathBuf
         let _ = sandbox.way(&repo, ["config", "set", "prefix", name]).ok();
         repo
     };
-    Some(names.iter().map(clone).collect())
+    names.iter().map(clone).collect()
 }
 
 /// Leaves something changed, added, removed and untracked.
@@ -59,7 +59,7 @@ fn pushed_files(sandbox: &Sandbox) -> Vec<String> {
 #[test]
 fn b19_mercurial_clones_converge_and_the_users_other_work_is_unchanged() {
     let sandbox = sandbox();
-    let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
+    let repos = hg_clones(&sandbox, &["one", "two"]);
     for repo in &repos {
         make_dirty_in_hg(&sandbox, repo);
     }
@@ -74,7 +74,7 @@ fn b19_mercurial_clones_converge_and_the_users_other_work_is_unchanged() {
 #[test]
 fn mercurial_clones_with_diverging_commits_are_merged() {
     let sandbox = sandbox();
-    let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
+    let repos = hg_clones(&sandbox, &["one", "two"]);
     for repo in &repos {
         make_dirty_in_hg(&sandbox, repo);
         add(&sandbox, repo, &format!("From {}", repo.display()));
@@ -97,7 +97,7 @@ fn mercurial_clones_with_diverging_commits_are_merged() {
 #[test]
 fn a_sync_is_refused_if_mercurial_would_push_or_update_more_than_the_ledger() {
     let sandbox = sandbox();
-    let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
+    let repos = hg_clones(&sandbox, &["one", "two"]);
     let [one, two] = repos.as_slice() else { panic!() };
     let check = |repo: &Path, reason: &str| {
         let (tip, before) = (sandbox.hg(repo, ["identify", "--id"]), ledger(repo));
@@ -142,7 +142,7 @@ fn a_sync_is_refused_if_mercurial_would_push_or_update_more_than_the_ledger() {
 #[test]
 fn a_sync_is_refused_while_mercurial_has_an_unfinished_operation() {
     let sandbox = sandbox();
-    let Some(repos) = hg_clones(&sandbox, &["one"]) else { return };
+    let repos = hg_clones(&sandbox, &["one"]);
     let one = &repos[0];
     let [theirs, ours] = ["theirs", "ours"].map(|name| {
         sandbox.hg(one, ["update", "-q", "1"]);
@@ -190,7 +190,7 @@ fn a_sync_is_refused_while_mercurial_has_an_unfinished_operation() {
 fn mercurial_clones_that_change_and_sync_and_die_at_random_become_equal() {
     let seed = 0x9e37_79b9_7f4a_7c15;
     let sandbox = sandbox();
-    let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
+    let repos = hg_clones(&sandbox, &["one", "two"]);
     make_dirty_in_hg(&sandbox, &repos[1]);
     live(&sandbox, &repos, seed, (6, 1500), user_state_in_hg);
     assert_eq!(pushed_files(&sandbox), [LEDGER, "file", "other"], "seed {seed}");

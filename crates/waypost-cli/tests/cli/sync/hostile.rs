@@ -192,7 +192,7 @@ fn programs_of_a_git_repository_are_not_run() {
 #[test]
 fn programs_of_a_mercurial_repository_are_not_run() {
     let sandbox = sandbox();
-    let Some(repos) = hg_clones(&sandbox, &["one", "two"]) else { return };
+    let repos = hg_clones(&sandbox, &["one", "two"]);
     let [one, two] = repos.as_slice() else { panic!() };
     add(&sandbox, two, "From two");
     sync(&sandbox, two);
@@ -257,7 +257,7 @@ fn programs_of_a_mercurial_repository_are_not_run() {
 #[test]
 fn programs_of_a_jj_repository_are_not_run() {
     let sandbox = sandbox();
-    let Some(repos) = jj_clones(&sandbox, true, &["one", "two"]) else { return };
+    let repos = jj_clones(&sandbox, true, &["one", "two"]);
     let [one, two] = repos.as_slice() else { panic!() };
     add(&sandbox, two, "From two");
     sync(&sandbox, two);
@@ -278,11 +278,7 @@ fn programs_of_a_jj_repository_are_not_run() {
         ("ui.pager", program("pager")),
         ("fsmonitor.backend", "watchman".to_owned()),
     ] {
-        sandbox
-            .command(waypost_testkit::jj().unwrap(), one)
-            .args(["config", "set", "--repo", key, &value])
-            .output()
-            .unwrap();
+        sandbox.command(waypost_testkit::jj(), one).args(["config", "set", "--repo", key, &value]).output().unwrap();
     }
     for hook in ["reference-transaction", "pre-push", "post-checkout", "post-index-change"] {
         canaries.program(&sandbox, hook, &one.join(".git/hooks").join(hook));
@@ -296,7 +292,7 @@ fn programs_of_a_jj_repository_are_not_run() {
     assert!(sandbox.command("cp", one).args(["-a", text(one), text(&bait)]).status().unwrap().success());
     // The repository names the directory of its jj settings, and a copy names the same one.
     let jj = |args: &[&str]| {
-        let mut command = sandbox.command(waypost_testkit::jj().unwrap(), &bait);
+        let mut command = sandbox.command(waypost_testkit::jj(), &bait);
         command.args(["--config=fsmonitor.backend=none"]).args(args);
         command
     };

@@ -7,9 +7,8 @@ use waypost_testkit::Sandbox;
 use super::*;
 use crate::sandbox;
 
-/// A remote with one commit on `main`, and clones of it by jj. None if there is no jj.
-pub(super) fn jj_clones(sandbox: &Sandbox, colocated: bool, names: &[&str]) -> Option<Vec<PathBuf>> {
-    waypost_testkit::jj()?;
+/// A remote with one commit on `main`, and clones of it by jj.
+pub(super) fn jj_clones(sandbox: &Sandbox, colocated: bool, names: &[&str]) -> Vec<PathBuf> {
     clones(sandbox, &[]);
     let clone = |name: &&str| {
         let how = if colocated { "--colocate" } else { "--no-colocate" };
@@ -18,7 +17,7 @@ pub(super) fn jj_clones(sandbox: &Sandbox, colocated: bool, names: &[&str]) -> O
         let _ = sandbox.way(&repo, ["config", "set", "prefix", name]).ok();
         repo
     };
-    Some(names.iter().map(clone).collect())
+    names.iter().map(clone).collect()
 }
 
 /// Everything in the working copy except the ledger, and the user's own bookmarks.
@@ -35,7 +34,7 @@ fn user_state_in_jj(sandbox: &Sandbox, repo: &Path) -> String {
 fn b19_jj_clones_converge_and_the_users_other_work_is_unchanged() {
     for colocated in [true, false] {
         let sandbox = sandbox();
-        let Some(repos) = jj_clones(&sandbox, colocated, &["one", "two"]) else { return };
+        let repos = jj_clones(&sandbox, colocated, &["one", "two"]);
         for repo in &repos {
             sandbox.write(repo.join("file"), "changed\n");
             sandbox.write(repo.join("new"), "new\n");
@@ -62,7 +61,7 @@ fn b19_jj_clones_converge_and_the_users_other_work_is_unchanged() {
 #[test]
 fn commits_that_jj_did_not_push_stay_unpushed() {
     let sandbox = sandbox();
-    let Some(repos) = jj_clones(&sandbox, true, &["one", "two"]) else { return };
+    let repos = jj_clones(&sandbox, true, &["one", "two"]);
     let [one, two] = repos.as_slice() else { panic!() };
     let id = add(&sandbox, two, "Old title");
     sync(&sandbox, two);
@@ -96,12 +95,12 @@ fn commits_that_jj_did_not_push_stay_unpushed() {
 #[test]
 fn jj_commits_the_ledger_locally_if_it_cannot_or_must_not_push() {
     let sandbox = sandbox();
-    let Some(alone) = sandbox.jj_repo("alone", false) else { return };
+    let alone = sandbox.jj_repo("alone", false);
     add(&sandbox, &alone, "First");
     let run = sandbox.way(&alone, ["sync"]);
     assert!(run.code == 0 && run.stderr.contains("nothing to push to"), "{run:?}");
     assert_eq!(sandbox.jj(&alone, ["diff", "--name-only", "-r", "@-"]).trim(), LEDGER);
-    let one = jj_clones(&sandbox, true, &["one"]).unwrap().remove(0);
+    let one = jj_clones(&sandbox, true, &["one"]).remove(0);
     add(&sandbox, &one, "Here only");
     let run = sandbox.way(&one, ["sync", "--no-push"]);
     assert!(run.code == 0 && run.stderr.contains("nothing was pushed"), "{run:?}");
@@ -130,7 +129,7 @@ fn jj_commits_the_ledger_locally_if_it_cannot_or_must_not_push() {
 pub(super) fn jj_clones_that_change_and_sync_and_die_at_random_become_equal() {
     for (seed, colocated) in [(0x9e37_79b9_7f4a_7c15, true), (0x2545_f491_4f6c_dd1d, false)] {
         let sandbox = sandbox();
-        let Some(repos) = jj_clones(&sandbox, colocated, &["one", "two", "three"]) else { return };
+        let repos = jj_clones(&sandbox, colocated, &["one", "two", "three"]);
         sandbox.write(repos[1].join("file"), "under way\n");
         sandbox.write(repos[2].join("secret"), "not yet\n");
         sandbox.jj(&repos[2], ["commit", "-m", "mine"]);

@@ -7,13 +7,13 @@ use waypost_testkit::{Run, Sandbox};
 use super::*;
 use crate::sandbox;
 
-/// A Mercurial project with an issue in its ledger. None if there is no hg.
-fn upstream(sandbox: &Sandbox) -> Option<PathBuf> {
-    let upstream = sandbox.hg_repo("upstream")?;
+/// A Mercurial project with an issue in its ledger.
+fn upstream(sandbox: &Sandbox) -> PathBuf {
+    let upstream = sandbox.hg_repo("upstream");
     sandbox.dir(upstream.join(".waypost"));
     sandbox.write(upstream.join(LEDGER), "{\"id\":\"up-1\",\"title\":\"Theirs\"}\n");
     decide(sandbox, &upstream);
-    Some(upstream)
+    upstream
 }
 
 /// Commits the project's ledger.
@@ -98,7 +98,7 @@ fn check(sandbox: &Sandbox, upstream: &Path, project: &Path, way: &dyn Fn(&[&str
 #[test]
 fn b25_b26_proposals_to_a_mercurial_project_are_followed() {
     let sandbox = sandbox();
-    let Some(upstream) = upstream(&sandbox) else { return };
+    let upstream = upstream(&sandbox);
     sandbox.hg(&sandbox.path(""), ["clone", "-q", "upstream", "project"]);
     let project = sandbox.path("project");
     // The contributor's own work, beside the project's decisions.
@@ -153,7 +153,7 @@ esac
 #[test]
 fn b25_b26_proposals_to_a_sapling_project_are_followed() {
     let sandbox = sandbox();
-    let Some(upstream) = upstream(&sandbox) else { return };
+    let upstream = upstream(&sandbox);
     let project = sapling(&sandbox);
     let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
     let way = |args: &[&str]| sandbox.way_with(&project, &[("PATH", path.as_ref())], args);
