@@ -68,15 +68,6 @@ pub fn mcp_conformance() -> [PathBuf; 3] {
     files.map(|file| modules.join(file))
 }
 
-/// Returns the directory of real ledgers, or reports the test as skipped.
-///
-/// It is `WAYPOST_CORPUS`, else `corpus` in a directory `shared` beside the repository.
-pub fn corpus() -> Option<PathBuf> {
-    let beside = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/corpus");
-    let found = std::env::var_os("WAYPOST_CORPUS").map_or(beside, PathBuf::from);
-    found.is_dir().then_some(found)
-}
-
 /// Fails a test that this machine or user cannot run: a test that proved nothing is not a pass.
 #[track_caller]
 pub fn unavailable(why: &str) -> ! {

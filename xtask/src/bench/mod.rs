@@ -6,6 +6,7 @@ mod ledger;
 mod options;
 mod percentiles;
 mod process;
+mod repository;
 mod scratch;
 mod server;
 mod startup;

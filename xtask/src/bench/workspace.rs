@@ -9,8 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::cases::{CaseId, Cases, at_most, beside, format_ratio};
 use super::options::Options;
+use super::repository;
 use super::scratch::{Scratch, create_dir};
-use crate::{Result, root, run};
+use crate::Result;
 
 /// The time of the first `git status` depends on the fraction of the second in which the tree was created.
 const ROUNDS: u32 = 9;
@@ -60,8 +61,7 @@ impl<'a> Bench<'a> {
         let made = scratch.dir.join("workspace-source");
         if !made.join(".git").is_dir() {
             eprintln!("creating a repository of 20,000 files, once");
-            let shared = std::env::var_os("WAYPOST_CORPUS").map_or_else(|| root().join("../shared"), PathBuf::from);
-            run(Command::new("python3").arg(shared.join("bench/gen_repo.py")).arg(&made))?;
+            repository::create(&made)?;
         }
         let place = if has_room(Path::new(IN_MEMORY)) {
             PathBuf::from(IN_MEMORY).join("waypost-bench")

@@ -1,12 +1,12 @@
 //! Issues: the ledger file is authoritative, and one write changes one line.
 #![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Stdio};
 
 use expect_test::expect;
 use serde_json::Value;
-use waypost_testkit::{Run, Sandbox, corpus, unavailable};
+use waypost_testkit::{Corpus, Run, Sandbox, corpora, unavailable};
 
 use crate::sandbox;
 
@@ -338,16 +338,9 @@ fn b22_an_existing_beads_ledger_is_used_in_place_and_keeps_its_fields() {
 }
 
 #[test]
-fn b29_real_ledgers_are_read_damage_is_reported_once_and_a_write_loses_nothing() {
-    let Some(corpus) = corpus() else { return };
-    let files: Vec<PathBuf> = std::fs::read_dir(corpus)
-        .unwrap()
-        .map(|entry| entry.unwrap().path())
-        .filter(|path| path.extension().is_some_and(|end| end == "jsonl"))
-        .collect();
-    assert_eq!(files.len(), 9);
-    for file in files {
-        let name = file.file_name().unwrap().to_str().unwrap();
+fn b29_ledgers_of_other_tools_are_read_damage_is_reported_once_and_a_write_loses_nothing() {
+    let of = |corpus: Corpus| corpus.ledgers().into_iter().map(move |name| (corpus.path(&name), name));
+    for (file, name) in corpora().into_iter().flat_map(of) {
         let sandbox = sandbox();
         let repo = sandbox.git_repo("repo");
         sandbox.dir("repo/.waypost");
