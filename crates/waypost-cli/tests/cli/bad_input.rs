@@ -6,12 +6,8 @@ use std::path::{Path, PathBuf};
 
 use waypost_testkit::{Sandbox, unavailable};
 
-use crate::jobs::until;
-use crate::sandbox;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
+use crate::support::jobs::until;
+use crate::support::{sandbox, text};
 
 fn count(dir: &Path) -> usize {
     std::fs::read_dir(dir).unwrap().count()
@@ -344,40 +340,6 @@ fn a_store_behind_fuse_is_refused_unless_allowed() {
     assert!(below.join("x.db").is_file());
     let allowed = ["--db", "../mounted/x.db", "--config", "store.network=allow", "doctor"];
     assert_eq!(sandbox.way(&repo, allowed).code, 0);
-}
-
-#[test]
-fn a_garbled_id_is_reported_as_damage() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["status"]).ok();
-    sandbox.write(repo.join(".git/waypost/worktree-id"), "wt_nonsense!\n");
-    let run = sandbox.way(&repo, ["where"]).fails(9);
-    assert!(run.stderr.contains("does not hold an id"), "{}", run.stderr);
-    let _ = sandbox.way(&repo, ["db", "probe"]).fails(9);
-    let doctor = sandbox.way(&repo, ["doctor"]);
-    assert!(doctor.code == 9 && doctor.stdout.contains("way doctor --fix restores wt_"), "{doctor:?}");
-}
-
-#[test]
-fn doctor_restores_the_id_of_a_worktree() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
-    let topic = sandbox.path("repo-topic");
-    let ids = |dir: &Path| {
-        let data = sandbox.way(dir, ["where", "--json"]).data();
-        (data["repository"]["id"].clone(), data["worktree"]["id"].clone())
-    };
-    let before = (ids(&repo), ids(&topic));
-    sandbox.write(repo.join(".git/waypost/repository-id"), "");
-    sandbox.write(repo.join(".git/waypost/worktree-id"), "nonsense");
-    sandbox.write(repo.join(".git/worktrees/repo-topic/waypost/worktree-id"), "\0\0\0");
-    for dir in [&repo, &topic] {
-        let _ = sandbox.way(dir, ["where"]).fails(9);
-        let _ = sandbox.way(dir, ["doctor", "--fix"]).ok();
-    }
-    assert_eq!((ids(&repo), ids(&topic)), before);
 }
 
 #[test]

@@ -6,10 +6,11 @@ use std::process::Command;
 use serde_json::Value;
 use waypost_testkit::{Run, Sandbox};
 
-use crate::sandbox;
+use crate::support::sandbox;
 
 /// A lease lasts ten minutes; a loaded machine gets some more.
 const LEASE_MS: i64 = 10 * 60 * 1000;
+
 const SLOW_MS: i64 = 2 * 60 * 1000;
 
 /// A repository whose commands use the real clock or a wrong one.

@@ -6,8 +6,8 @@ use std::time::{Duration, SystemTime};
 
 use waypost_testkit::{Run, Sandbox, strace};
 
-use crate::ledger::{LEDGER, add, ids};
-use crate::sandbox;
+use crate::support::ledger::{LEDGER, add, ids};
+use crate::support::sandbox;
 
 const INDEX: &str = ".git/waypost/index.db";
 

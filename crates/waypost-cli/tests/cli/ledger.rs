@@ -1,61 +1,12 @@
-//! Issues: the ledger file is authoritative, and one write changes one line.
-#![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
+//! The ledger: the file is authoritative, and one write changes one line.
 
-use std::path::Path;
 use std::process::{Child, Stdio};
 
-use expect_test::expect;
 use serde_json::Value;
-use waypost_testkit::{Corpus, Run, Sandbox, corpora, unavailable};
+use waypost_testkit::{Corpus, Run, corpora, unavailable};
 
-use crate::sandbox;
-
-pub(crate) const LEDGER: &str = ".waypost/issues.jsonl";
-
-pub(crate) fn add(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> String {
-    let data = sandbox.way(repo, [&["add", "--json"], args].concat()).data();
-    data["id"].as_str().unwrap().to_owned()
-}
-
-pub(crate) fn ids(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> Vec<String> {
-    let run = sandbox.way(repo, [args, &["--json"]].concat());
-    let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_else(|_| panic!("{run:?}"));
-    answer["data"].as_array().unwrap().iter().map(|issue| issue["id"].as_str().unwrap().to_owned()).collect()
-}
-
-pub(crate) fn lines(path: &Path) -> Vec<String> {
-    std::fs::read_to_string(path).unwrap().lines().map(str::to_owned).collect()
-}
-
-fn at_once(
-    sandbox: &Sandbox,
-    repo: &Path,
-    count: usize,
-    args: impl Fn(usize) -> Vec<String>,
-) -> Vec<std::process::Output> {
-    let children: Vec<Child> = (0..count)
-        .map(|number| {
-            sandbox.way_command(repo).args(args(number)).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
-        })
-        .collect();
-    children.into_iter().map(|child| child.wait_with_output().unwrap()).collect()
-}
-
-#[test]
-fn b2_an_issue_is_one_line_in_a_fresh_repository_and_in_a_tracked_ledger() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let first = add(&sandbox, &repo, &["First"]);
-    assert!(first.starts_with("repo-") && first.len() == 13, "{first}");
-    assert_eq!(lines(&repo.join(LEDGER)).len(), 1);
-    sandbox.git(&repo, ["add", "."]);
-    sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
-    assert_eq!(sandbox.git(&repo, ["status", "--porcelain"]), "", "nothing but the ledger appeared");
-    add(&sandbox, &repo, &["Second", "-d", "with\nlines"]);
-    assert_eq!(sandbox.git(&repo, ["diff", "--numstat"]), format!("1\t0\t{LEDGER}\n"));
-    let _ = sandbox.way(&repo, ["close", &first]).ok();
-    assert_eq!(sandbox.git(&repo, ["diff", "--numstat"]), format!("2\t1\t{LEDGER}\n"));
-}
+use crate::support::ledger::{LEDGER, add, at_once, ids, lines};
+use crate::support::sandbox;
 
 #[test]
 fn every_worktree_writes_the_main_ones_ledger() {
@@ -110,127 +61,6 @@ fn the_life_of_an_issue() {
 }
 
 #[test]
-fn a_cycle_of_dependencies_is_refused_and_shown() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let [a, b, c] = ["A", "B", "C"].map(|title| add(&sandbox, &repo, &[title]));
-    let run = sandbox.way(&repo, ["dep", "add", &a, "--blocked-by", &b]).ok();
-    assert_eq!(run.stdout, format!("{a} waits for {b}\n"));
-    let _ = sandbox.way(&repo, ["dep", "add", &b, &c]).ok();
-    let before = std::fs::read(repo.join(LEDGER)).unwrap();
-    let run = sandbox.way(&repo, ["dep", "add", &c, &a]).fails(4);
-    assert!(run.stderr.contains(&format!("{c} → {a} → {b} → {c}")), "{}", run.stderr);
-    let _ = sandbox.way(&repo, ["dep", "add", &a, &a]).fails(2);
-    let run = sandbox.way(&repo, ["dep", "add", &a, &c, "--type", "relatd"]).fails(2);
-    assert!(run.stderr.contains("did you mean related?"), "{}", run.stderr);
-    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before);
-    let _ = sandbox.way(&repo, ["dep", "rm", &a, &b]).ok();
-    let _ = sandbox.way(&repo, ["dep", "rm", &a, &b]).fails(3);
-    let _ = sandbox.way(&repo, ["dep", "add", &c, &a]).ok();
-}
-
-#[test]
-fn several_issues_are_one_write_and_one_wrong_id_stops_all() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let all: Vec<String> = (0..3).map(|number| add(&sandbox, &repo, &[&format!("Issue {number}")])).collect();
-    let before = std::fs::read(repo.join(LEDGER)).unwrap();
-    let run = sandbox.way(&repo, ["close", &all[0], "nonsense", &all[1]]).fails(3);
-    assert!(run.stderr.contains("there is no issue \"nonsense\""), "{}", run.stderr);
-    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before);
-    let run = sandbox.way(&repo, ["close", "repo-"]).fails(3);
-    assert!(run.stderr.contains("is a prefix of 3 issue ids") && run.stderr.contains(&all[2]), "{}", run.stderr);
-    let _ = sandbox.way(&repo, ["close", &all[0], &all[1], &all[2]]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["list"]), Vec::<String>::new());
-}
-
-#[test]
-fn fields_are_set_and_cleared() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let id = add(&sandbox, &repo, &["Old title"]);
-    let update = |args: &[&str]| sandbox.way(&repo, [&["update", &id, "--json"], args].concat());
-    let data =
-        update(&["--title", "New", "-p", "0", "--notes", "n", "--add-label", "x", "--defer-until", "2026-12-01"])
-            .data();
-    assert_eq!(
-        (data["title"].as_str(), data["priority"].as_u64(), data["notes"].as_str()),
-        (Some("New"), Some(0), Some("n"))
-    );
-    assert_eq!(data["defer_until"], "2026-12-01T00:00:00.000Z");
-    assert_eq!(sandbox.way(&repo, ["ready"]).code, 6, "it is deferred");
-    let data = update(&["--notes", "", "--remove-label", "x", "--defer-until", ""]).data();
-    assert!(data.get("notes").is_none() && data.get("labels").is_none() && data.get("defer_until").is_none());
-    assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&id));
-    for (bad, code) in [
-        (["--status", "opne"], 2),
-        (["--priority", "7"], 2),
-        (["--title", ""], 2),
-        (["--parent", &id], 4),
-        (["--defer-until", "soon"], 2),
-    ] {
-        let _ = update(&bad).fails(code);
-    }
-    // From standard input, as from a pipe.
-    let mut command = sandbox.way_command(&repo);
-    let mut child =
-        command.args(["update", &id, "-d", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"two\nlines\n").unwrap();
-    assert!(child.wait().unwrap().success());
-    assert_eq!(sandbox.way(&repo, ["show", &id, "--json"]).data()["description"], "two\nlines");
-}
-
-#[test]
-fn times_may_be_relative_to_now() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let clock = [("WAYPOST_TEST_CLOCK", "2026-01-05T12:30:00Z".as_ref())];
-    let way = |args: &[&str]| sandbox.way_with(&repo, &clock, args);
-    let added = way(&["add", "Soon", "--due", "14d", "--defer", "3d", "--json"]).data();
-    assert_eq!(
-        (&added["due_at"], &added["defer_until"]),
-        (&"2026-01-19T12:30:00.000Z".into(), &"2026-01-08T12:30:00.000Z".into())
-    );
-    let id = added["id"].as_str().unwrap();
-    for (said, meant) in [
-        ("36h", "2026-01-07T00:30:00.000Z"),
-        ("+2w", "2026-01-19T12:30:00.000Z"),
-        ("in 90 minutes", "2026-01-05T14:00:00.000Z"),
-        ("1 day", "2026-01-06T12:30:00.000Z"),
-        ("tomorrow", "2026-01-06T00:00:00.000Z"),
-        ("2026-12-01", "2026-12-01T00:00:00.000Z"),
-    ] {
-        let data = way(&["update", id, "--due", said, "--defer", said, "--json"]).data();
-        assert_eq!((&data["due_at"], &data["defer_until"]), (&meant.into(), &meant.into()), "{said}");
-    }
-    for bad in ["soon", "14", "d", "3 fortnights", "99999999999999999999d", "3d ago"] {
-        let run = way(&["update", id, "--due", bad]).fails(2);
-        assert!(run.stderr.contains("an offset from now: 14d"), "{bad}: {}", run.stderr);
-    }
-    sandbox.write(repo.join("batch"), format!("update {id} --due 1h\n"));
-    assert_eq!(way(&["batch", "batch"]).code, 0);
-    assert_eq!(way(&["show", id, "--json"]).data()["due_at"], "2026-01-05T13:30:00.000Z");
-    assert_eq!(way(&["list", "--due-before", "+2h", "--json"]).data().as_array().unwrap().len(), 1);
-    assert_eq!(way(&["list", "--created-after", "5 minutes ago", "--json"]).data().as_array().unwrap().len(), 1);
-}
-
-#[test]
-fn the_author_is_the_named_actor_then_gits_user_then_the_login_name() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let by = |variables: &[(&str, &std::ffi::OsStr)], args: &[&str]| {
-        let data = sandbox.way_with(&repo, variables, [&["add", "x", "--json"], args].concat()).data();
-        data["created_by"].as_str().unwrap().to_owned()
-    };
-    assert_eq!(by(&[], &[]), "tester");
-    sandbox.git(&repo, ["config", "user.name", "Git User"]);
-    assert_eq!(by(&[], &[]), "Git User");
-    let variables = [("WAYPOST_ACTOR", "robot".as_ref())];
-    assert_eq!(by(&variables, &[]), "robot");
-    assert_eq!(by(&variables, &["--actor", "me"]), "me");
-}
-
-#[test]
 fn b16_a_hundred_and_fifty_concurrent_adds_lose_no_issue() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -242,19 +72,6 @@ fn b16_a_hundred_and_fifty_concurrent_adds_lose_no_issue() {
     assert!(found.is_sorted(), "in the order of ids");
     assert_eq!(ids(&sandbox, &repo, &["list", "--limit", "0"]).len(), 150);
     assert_eq!(std::fs::read_dir(repo.join(".waypost")).unwrap().count(), 1, "nothing is left beside the ledger");
-}
-
-#[test]
-fn of_a_hundred_and_fifty_claims_of_one_issue_one_wins() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let id = add(&sandbox, &repo, &["The only one"]);
-    let outputs = at_once(&sandbox, &repo, 150, |number| {
-        vec!["claim".into(), id.clone(), "--actor".into(), format!("agent {number}")]
-    });
-    let won = outputs.iter().filter(|output| output.status.success()).count();
-    let refused = outputs.iter().filter(|output| output.status.code() == Some(4)).count();
-    assert_eq!((won, refused), (1, 149));
 }
 
 #[test]
@@ -381,115 +198,6 @@ fn b29_ledgers_of_other_tools_are_read_damage_is_reported_once_and_a_write_loses
 }
 
 #[test]
-fn issues_as_text() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    sandbox.dir("repo/.waypost");
-    let issues = concat!(
-        "{\"id\":\"way-1\",\"title\":\"Lay the base\",\"description\":\"First\\nsecond\",\"status\":\"in_progress\",\"priority\":1,\"issue_type\":\"feature\",\"assignee\":\"ann\",\"created_at\":\"2025-12-01T00:00:00Z\",\"comments\":[{\"id\":1,\"author\":\"bob\",\"text\":\"Nice\",\"created_at\":\"2025-12-02T00:00:00Z\"}]}\n",
-        "{\"id\":\"way-2\",\"title\":\"Build \\u001b[31mon it\",\"status\":\"open\",\"priority\":2,\"issue_type\":\"task\",\"labels\":[\"x\"],\"dependencies\":[{\"issue_id\":\"way-2\",\"depends_on_id\":\"way-1\",\"type\":\"blocks\"}]}\n",
-        "{\"id\":\"way-3\",\"title\":\"Paint it\",\"status\":\"open\",\"priority\":3,\"issue_type\":\"chore\"}\n",
-    );
-    sandbox.write(repo.join(LEDGER), issues);
-    let whole = |args: &[&str]| sandbox.normalized(&sandbox.way(&repo, args).whole());
-    expect![[r#"
-        way-1  P1  feature  in_progress  ann  Lay the base
-        way-2  P2  task     open         -    Build \u{1b}[31mon it
-        way-3  P3  chore    open         -    Paint it
-    "#]]
-    .assert_eq(&whole(&["list"]));
-    expect![[r#"
-        way-3  P3  chore  open  -  Paint it
-    "#]]
-    .assert_eq(&whole(&["ready"]));
-    expect![[r#"
-        way-1  Lay the base           its status is in_progress
-        way-2  Build \u{1b}[31mon it  it is blocked by way-1
-        way-3  Paint it               ready
-    "#]]
-    .assert_eq(&whole(&["ready", "--explain"]));
-    expect![[r#"
-        way-1  Lay the base
-        status    in_progress
-        priority  P1
-        type      feature
-        assignee  ann
-        created   2025-12-01T00:00:00.000Z
-
-        Description
-        First
-        second
-
-        Waiting for it
-        way-2  open  Build \u{1b}[31mon it
-
-        Comments
-        bob  2025-12-02T00:00:00.000Z
-        Nice
-    "#]]
-    .assert_eq(&whole(&["show", "way-1"]));
-    expect![[r#"
-        way-2  Build \u{1b}[31mon it
-        status    open
-        priority  P2
-        type      task
-        labels    x
-
-        Depends on
-        blocks  way-1  in_progress  Lay the base
-    "#]]
-    .assert_eq(&whole(&["show", "way-2"]));
-    expect![[r#"
-        Closed way-1  Lay the base
-    "#]]
-    .assert_eq(&whole(&["close", "way-1", "-r", "done"]));
-    expect![[r#"
-        --- stderr
-        note: no matching issues
-    "#]]
-    .assert_eq(&whole(&["list", "--text", "nothing like it"]));
-}
-
-#[test]
-fn issues_are_found_by_text_label_assignee_and_age() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let base = add(&sandbox, &repo, &["Lay the base", "-l", "core", "-d", "concrete"]);
-    let next = add(&sandbox, &repo, &["Build on it", "--blocked-by", &base, "-p", "0"]);
-    let part = add(&sandbox, &repo, &["Paint a wall", "--parent", &next]);
-    let blocked = sandbox.way(&repo, ["blocked", "--json"]).data();
-    let waiting: Vec<_> = blocked.as_array().unwrap().iter().map(|issue| issue["id"].as_str().unwrap()).collect();
-    assert_eq!(waiting, [next.as_str(), part.as_str()]);
-    assert_eq!(blocked[0]["reasons"][0], format!("it is blocked by {base}"));
-
-    let _ = sandbox.way(&repo, ["comment", &part, "needs CONCRETE too"]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["search", "Concrete"]).len(), 2);
-    assert_eq!(ids(&sandbox, &repo, &["search", "concrete base"]), std::slice::from_ref(&base));
-    assert_eq!(ids(&sandbox, &repo, &["search", "nowhere"]), Vec::<String>::new());
-
-    let _ = sandbox.way(&repo, ["label", "add", &next, "core", "urgent"]).ok();
-    let labels = sandbox.way(&repo, ["label", "list", "--json"]).data();
-    assert_eq!((labels[0]["label"].as_str(), labels[0]["count"].as_u64()), (Some("core"), Some(2)));
-    let _ = sandbox.way(&repo, ["label", "rm", &next, "core"]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["list", "--label", "core"]), std::slice::from_ref(&base));
-    let _ = sandbox.way(&repo, ["assign", &base, "ann"]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["list", "--assignee", "ann"]), std::slice::from_ref(&base));
-    let _ = sandbox.way(&repo, ["assign", &base, ""]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["list", "--assignee", "ann"]), Vec::<String>::new());
-
-    let _ = sandbox.way(&repo, ["close", &base]).ok();
-    let stats = sandbox.way(&repo, ["stats", "--json"]).data();
-    assert_eq!(
-        (stats["ready"].as_u64(), stats["by_status"]["closed"].as_u64(), stats["open_by_priority"]["P0"].as_u64()),
-        (Some(2), Some(1), Some(1))
-    );
-    assert_eq!(ids(&sandbox, &repo, &["stale"]), Vec::<String>::new());
-    let later = [("WAYPOST_TEST_CLOCK", "2026-03-01T00:00:00Z".as_ref())];
-    let stale = sandbox.way_with(&repo, &later, ["stale", "--json"]).data();
-    assert_eq!(stale.as_array().unwrap().len(), 2, "the closed one does not count");
-}
-
-#[test]
 fn a_concurrent_checkout_loses_no_line_of_either_side() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -572,26 +280,4 @@ fn hostile_ledgers_do_no_harm() {
     let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), &vec![b'x'; 17_000_000]);
     assert_eq!(child.wait().unwrap().code(), Some(2));
     assert!(std::fs::read(&ledger).unwrap() == before);
-}
-
-#[test]
-fn parts_of_each_other_and_other_contradictions_are_refused() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let [a, b] = ["A", "B"].map(|title| add(&sandbox, &repo, &[title]));
-    let _ = sandbox.way(&repo, ["update", &a, "--parent", &b]).ok();
-    let run = sandbox.way(&repo, ["update", &b, "--parent", &a]).fails(4);
-    assert!(run.stderr.contains(&format!("{b} → {a} → {b}")), "{}", run.stderr);
-    let _ = sandbox.way(&repo, ["dep", "add", &b, &a, "-t", "parent-child"]).fails(4);
-    let _ = sandbox.way(&repo, ["update", &a]).fails(2);
-    let _ = sandbox.way(&repo, ["update", &a, "--status", "tombstone"]).fails(2);
-    // The holder keeps an issue that becomes blocked, and a refused claim names the holder.
-    let _ = sandbox.way(&repo, ["claim", &a, "--actor", "me"]).ok();
-    let _ = sandbox.way(&repo, ["dep", "add", &a, "--blocked-by", &b]).ok();
-    let _ = sandbox.way(&repo, ["claim", &a, "--actor", "me"]).ok();
-    let run = sandbox.way(&repo, ["claim", &a, "--actor", "you"]).fails(4);
-    assert!(run.stderr.contains("is held by me until"), "{}", run.stderr);
-    // An empty actor name falls back to the default.
-    let data = sandbox.way(&repo, ["claim", &b, "--actor", " ", "--json"]).data();
-    assert_eq!(data["assignee"], "tester");
 }

@@ -1,97 +1,75 @@
 //! Tests through the real binary, in one test program.
 //!
-//! A test that proves a requirement has its number in its name: `a1_…` is A1.
+//! The tests of a command are in `commands/`, in a file named as the command's. Modules beside it test what is not one
+//! command's. A test that proves a requirement has its number in its name: `a1_…` is A1.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Signal;
-use waypost_testkit::Sandbox;
-
-mod agents;
 mod bad_input;
-mod beside;
-mod claims;
 mod clocks;
-mod config;
-mod contexts;
-mod crowds;
-mod epics;
-mod events;
-mod exchange;
-mod failover;
-mod faults;
-mod frozen;
+mod commands;
+mod crash;
 mod graphs;
-mod history;
-mod imports;
 mod index;
-mod issues;
-mod jobs;
-mod kills;
 mod ledger;
 mod mcp;
-mod merge_driver;
-mod messages;
-mod mirrors;
-mod mounts;
 mod outputs;
 mod places;
-mod plans;
-mod processes;
-mod races;
-mod repos;
-mod resume;
-mod saving;
-mod servers;
+mod postgres;
+mod race;
 mod serving;
-mod setup;
 mod stores;
-mod storm;
+mod support;
 mod surfaces;
 mod sync;
-mod templates;
-mod transfer;
-mod transfers;
 mod vcs;
 mod waiting;
-mod work;
-mod workers;
-mod workspaces;
 mod worktrees;
 
-/// No arguments.
-const NONE: [&str; 0] = [];
-
-fn sandbox() -> Sandbox {
-    Sandbox::new(env!("CARGO_BIN_EXE_way"))
+/// Returns every source file below a directory.
+fn files(dir: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path());
+    entries.flat_map(|path| if path.is_dir() { files(&path) } else { vec![path] }).collect()
 }
 
-/// Returns the signal of Ctrl-C, or SIGTERM if the test program ignores it, as a shell's background jobs do.
-fn interruption() -> Signal {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    if ignored & 0b10 == 0 { Signal::INT } else { Signal::TERM }
-}
-
-/// The source of this test program, by module.
-fn source() -> Vec<(String, String)> {
-    let files = |dir: &Path| std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect::<Vec<_>>();
-    let module = |path: PathBuf| {
-        let parts = if path.is_dir() { files(&path) } else { vec![path.clone()] };
-        let text = parts.iter().map(|part| std::fs::read_to_string(part).unwrap()).collect();
-        (path.file_stem().unwrap().to_str().unwrap().to_owned(), text)
-    };
-    files(&Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/cli")).into_iter().map(module).collect()
+/// Returns a directory of this package.
+fn package(dir: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join(dir)
 }
 
 #[test]
 fn every_file_here_is_part_of_this_program() {
-    let main = include_str!("main.rs");
-    for (name, _) in source() {
-        assert!(name == "main" || main.contains(&format!("\nmod {name};\n")), "{name}.rs is not listed");
+    for file in files(&package("tests/cli")) {
+        let (dir, name) = (file.parent().unwrap(), file.file_stem().unwrap().to_str().unwrap());
+        let (name, dir) = match name {
+            "main" => continue,
+            "mod" => (dir.file_name().unwrap().to_str().unwrap(), dir.parent().unwrap()),
+            name => (name, dir),
+        };
+        let parent = ["main.rs", "mod.rs"].map(|parent| dir.join(parent)).into_iter().find(|parent| parent.exists());
+        let parent = std::fs::read_to_string(parent.unwrap()).unwrap();
+        let is_listed = parent.lines().any(|line| {
+            let module =
+                line.trim_start_matches("pub(crate) ").strip_prefix("mod ").and_then(|end| end.strip_suffix(';'));
+            module.is_some_and(|module| module.trim_start_matches("r#") == name)
+        });
+        assert!(is_listed, "{} is not listed", file.display());
+    }
+}
+
+#[test]
+fn every_command_has_a_file_with_tests() {
+    let tests = package("tests/cli/commands");
+    let entries = std::fs::read_dir(package("src/commands")).unwrap().map(|entry| entry.unwrap().path());
+    let commands: Vec<String> = entries.map(|path| path.file_stem().unwrap().to_str().unwrap().to_owned()).collect();
+    assert!(commands.len() > 50, "{commands:?}");
+    for command in commands.iter().filter(|command| *command != "mod") {
+        let (file, dir) = (tests.join(format!("{command}.rs")), tests.join(command));
+        let found = if dir.is_dir() { files(&dir) } else { vec![file] };
+        let contents = found.iter().map(|file| std::fs::read_to_string(file).unwrap_or_default());
+        assert!(contents.into_iter().any(|text| text.contains("\n#[test]\n")), "no test in {found:?}");
     }
 }
 
@@ -103,7 +81,8 @@ fn every_requirement_of_the_foundation_has_a_test() {
         .into_iter()
         .chain(numbers('g', &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 12, 13, 14, 15, 16, 17]))
         .collect();
-    let tests: String = source().into_iter().map(|(_, text)| text).collect();
+    let tests: String =
+        files(&package("tests/cli")).iter().map(|file| std::fs::read_to_string(file).unwrap()).collect();
     let missing: Vec<_> = wanted.iter().filter(|number| !tests.contains(&format!("\nfn {number}_"))).collect();
     assert!(missing.is_empty(), "no test is named for {missing:?}");
 }

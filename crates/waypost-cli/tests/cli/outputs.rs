@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use expect_test::{Expect, expect, expect_file};
 use waypost_testkit::{Run, Sandbox};
 
-use crate::sandbox;
+use crate::support::sandbox;
 
 fn check(sandbox: &Sandbox, run: &Run, expected: &Expect) {
     expected.assert_eq(&sandbox.normalized(&run.whole()));
@@ -376,22 +376,6 @@ fn quiet_prints_only_the_answer_and_verbose_prints_the_programs_run() {
 }
 
 #[test]
-fn version_and_completions() {
-    let sandbox = sandbox();
-    let run = sandbox.way(&sandbox.path(""), ["--version"]).ok();
-    assert_eq!(run.stdout, format!("way {}\n", env!("CARGO_PKG_VERSION")));
-    for shell in ["bash", "zsh", "fish"] {
-        let run = sandbox.way(&sandbox.path(""), ["completions", shell]).ok();
-        assert!(run.stdout.contains("worktree"), "{shell}");
-    }
-    let script = sandbox.way(&sandbox.path(""), ["completions", "bash"]).stdout;
-    sandbox.write("way.bash", script);
-    let ask = "source way.bash; COMP_WORDS=(way workt); COMP_CWORD=1; _way way workt way; echo \"${COMPREPLY[@]}\"";
-    let output = sandbox.command("bash", &sandbox.path("")).args(["-c", ask]).output().unwrap();
-    assert_eq!(String::from_utf8_lossy(&output.stdout).trim(), "worktree", "{output:?}");
-}
-
-#[test]
 fn the_reference_of_commands_is_up_to_date() {
     fn describe(command: &mut clap::Command, path: &str, page: &mut String) {
         // Global options are described once, with the program itself.
@@ -415,26 +399,4 @@ fn the_reference_of_commands_is_up_to_date() {
     );
     describe(&mut command, "way", &mut page);
     expect_file!["../../../../docs/commands.md"].assert_eq(&page);
-}
-
-#[test]
-fn the_demo_runs_a_workflow_to_its_end_and_leaves_no_files() {
-    let sandbox = sandbox();
-    let dir = sandbox.dir("anywhere");
-    let mut command = sandbox.way_command(&dir);
-    command.env_remove("WAYPOST_TEST_CLOCK").env("TMPDIR", &dir).args(["demo", "--json"]);
-    let data = waypost_testkit::Run::of(&command.output().unwrap()).data();
-    let steps = data["steps"].as_array().unwrap();
-    let of = |beginning: &str| {
-        let found = steps.iter().find(|step| step["command"].as_str().unwrap().starts_with(beginning));
-        found.unwrap_or_else(|| panic!("no step {beginning}: {data}"))["output"].as_str().unwrap().to_owned()
-    };
-    assert!(of("way --agent team worker").contains("4 started, 4 completed, 0 failed"), "{data}");
-    assert!(of("way workflow show").contains("completed, 4 of 4 done"));
-    // Nothing but the ledger is new, and the only commit is the one from before the jobs.
-    let (output, id) = (of("git status"), |commit: &str| commit.split_once(' ').unwrap().0.to_owned());
-    let lines: Vec<&str> = output.lines().collect();
-    assert_eq!(lines, ["?? .waypost/", &format!("{} A rocket", id(lines[1]))]);
-    assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
-    assert!(!sandbox.path("home/.waypost").exists());
 }

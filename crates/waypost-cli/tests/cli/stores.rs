@@ -4,13 +4,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;
 
 use serde_json::Value;
-use waypost_testkit::Sandbox;
 
-use crate::sandbox;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
+use crate::support::stores::events;
+use crate::support::{sandbox, text};
 
 /// Everything about a store's files that a write would change.
 fn fingerprint(dir: &Path) -> Vec<(String, Vec<u8>, i64, i64)> {
@@ -26,10 +22,6 @@ fn fingerprint(dir: &Path) -> Vec<(String, Vec<u8>, i64, i64)> {
         .collect();
     files.sort();
     files
-}
-
-fn events(sandbox: &Sandbox, dir: &Path) -> u64 {
-    sandbox.way(dir, ["status", "--json"]).data()["store"]["events"].as_u64().unwrap()
 }
 
 #[test]
@@ -212,45 +204,6 @@ fn files_are_for_their_owner_alone() {
 }
 
 #[test]
-fn a_backup_is_equal_and_never_overwrites() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "10"]).ok();
-    let _ = sandbox.way(&repo, ["db", "backup", "../backup.db"]).ok();
-    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "1"]).ok();
-    let run = sandbox.way(&repo, ["db", "backup", "../backup.db"]).fails(7);
-    assert!(run.stderr.contains("exists already"), "{}", run.stderr);
-    let events = |db: &Path| -> Vec<(i64, String)> {
-        let db = rusqlite::Connection::open(db).unwrap();
-        let mut rows = db.prepare("SELECT sequence, data FROM events WHERE sequence <= 12 ORDER BY 1").unwrap();
-        rows.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap().map(Result::unwrap).collect()
-    };
-    assert_eq!(events(&sandbox.path("backup.db")), events(&repo.join(".git/waypost/state.db")));
-    // A backup is a store that commands can use.
-    let run = sandbox.way(&repo, ["--db", "../backup.db", "db", "probe", "--writes", "1"]).ok();
-    assert!(run.stdout.starts_with("event 13 "), "{}", run.stdout);
-    assert_eq!(
-        std::fs::read_dir(sandbox.path(""))
-            .unwrap()
-            .filter(|entry| entry.as_ref().unwrap().path().extension().is_some_and(|end| end == "new"))
-            .count(),
-        0
-    );
-}
-
-#[test]
-fn vacuum_frees_space_and_records_an_event() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "300"]).ok();
-    let data = sandbox.way(&repo, ["db", "vacuum", "--json"]).data();
-    assert!(data["bytes_after"].as_u64().unwrap() < data["bytes_before"].as_u64().unwrap(), "{data}");
-    let status = sandbox.way(&repo, ["status", "--json"]).data();
-    assert_eq!(status["events"][0]["kind"], "store.vacuumed");
-    let _ = sandbox.way(&repo, ["db", "check"]).ok();
-}
-
-#[test]
 fn a_store_deleted_between_commands_is_created_again() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -323,15 +276,4 @@ fn reading_does_not_wait_for_a_writer() {
     assert_eq!(status["store"]["events"], 2);
     gate.unlock().unwrap();
     assert_eq!(events(&sandbox, &tree), 3, "the next command records the worktree");
-}
-
-#[test]
-fn a_backup_can_be_read_from_a_read_only_place() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    sandbox.give_away(&sandbox.path(""));
-    let _ = sandbox.way_unprivileged(&repo, ["db", "backup", "../backup.db"]).ok();
-    std::fs::set_permissions(sandbox.path("backup.db"), std::fs::Permissions::from_mode(0o400)).unwrap();
-    let status = sandbox.way_unprivileged(&repo, ["--db", "../backup.db", "status", "--json"]).data();
-    assert_eq!(status["store"]["events"], 2);
 }

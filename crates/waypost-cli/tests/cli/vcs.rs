@@ -5,15 +5,8 @@ use std::path::Path;
 use serde_json::Value;
 use waypost_testkit::Sandbox;
 
-use crate::sandbox;
-
-fn text(path: &Path) -> &str {
-    path.to_str().unwrap()
-}
-
-fn place(sandbox: &Sandbox, dir: &Path) -> Value {
-    sandbox.way(dir, ["where", "--json"]).data()
-}
+use crate::support::vcs::place;
+use crate::support::{sandbox, text};
 
 fn store(sandbox: &Sandbox, dir: &Path) -> String {
     place(sandbox, dir)["store"]["path"].as_str().unwrap().to_owned()
@@ -46,60 +39,6 @@ fn jj_alone_keeps_state_in_its_own_directory() {
     }
     let again = sandbox.way(&repo, ["worktree", "add", "second", "--json"]).data();
     assert_eq!(again["created"], false);
-}
-
-#[test]
-fn a_jj_workspace_is_removed_and_its_work_stays_in_the_repository() {
-    let sandbox = sandbox();
-    let repo = sandbox.jj_repo("repo", false);
-    let _ = sandbox.way(&repo, ["worktree", "add", "second"]).ok();
-    let second = sandbox.path("repo-second");
-    std::os::unix::fs::symlink(&repo, second.join("link")).unwrap();
-    sandbox.write(second.join("new"), "work\n");
-    sandbox.write(second.join("large"), vec![b'x'; 3_000_000]);
-    sandbox.git(&sandbox.path(""), ["init", "-q", "--bare", "remote.git"]);
-    sandbox.jj(&repo, ["git", "remote", "add", "origin", text(&sandbox.path("remote.git"))]);
-    let run = sandbox.way(&repo, ["worktree", "rm", "second"]).fails(7);
-    assert!(run.stderr.contains("1 commit that no remote has"), "{}", run.stderr);
-    let data = sandbox.way(&repo, ["worktree", "rm", "--force", "second", "--json"]).data();
-    assert!(!second.exists() && repo.join(".jj").exists());
-    assert_eq!(sandbox.jj(&repo, ["file", "show", "-r", data["saved"].as_str().unwrap(), "new"]), "work\n");
-    assert_eq!(sandbox.jj(&repo, ["file", "show", "-r", data["saved"].as_str().unwrap(), "large"]).len(), 3_000_000);
-    assert!(!sandbox.jj(&repo, ["workspace", "list"]).contains("second"));
-    let list = sandbox.way(&repo, ["worktree", "list", "--json", "--worktree", "second"]).data();
-    assert_eq!(list[0]["state"], "removed");
-    let run = sandbox.way(&repo, ["worktree", "rm", "default"]).fails(7);
-    assert!(run.stderr.contains("is the current one"), "{}", run.stderr);
-}
-
-#[test]
-fn an_hg_share_is_removed_when_nothing_would_be_lost() {
-    let sandbox = sandbox();
-    let repo = sandbox.hg_repo("repo");
-    let share = sandbox.path("repo-topic");
-    let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
-    sandbox.write(share.join("new"), "work\n");
-    let run = sandbox.way(&repo, ["worktree", "rm", "topic"]).fails(7);
-    assert!(run.stderr.contains("1 file not under version control"), "{}", run.stderr);
-    sandbox.write(share.join("file"), "changed\n");
-    let run = sandbox.way(&repo, ["worktree", "rm", "topic"]).fails(7);
-    assert!(run.stderr.contains("1 file changed, not committed"), "{}", run.stderr);
-    let data = sandbox.way(&repo, ["worktree", "rm", "--force", "topic", "--json"]).data();
-    assert!(!share.exists());
-    assert_eq!(sandbox.hg(&repo, ["cat", "-r", data["saved"].as_str().unwrap(), "new", "file"]), "changed\nwork\n");
-
-    let _ = sandbox.way(&repo, ["worktree", "add", "clean"]).ok();
-    let _ = sandbox.way(&repo, ["worktree", "rm", "clean"]).ok();
-    assert!(!sandbox.path("repo-clean").exists());
-    let _ = sandbox.way(&repo, ["worktree", "add", "shelf"]).ok();
-    sandbox.write(sandbox.path("repo-shelf/file"), "shelved\n");
-    sandbox.hg(&sandbox.path("repo-shelf"), ["--config", "extensions.shelve=", "shelve"]);
-    let run = sandbox.way(&repo, ["worktree", "rm", "--force", "repo-shelf"]).fails(7);
-    assert!(run.stderr.contains("shelved changes"), "{}", run.stderr);
-    sandbox.write(repo.join(".hg/hgrc"), "[paths]\ndefault = https://example.org/r\n");
-    let _ = sandbox.way(&repo, ["worktree", "add", "unpushed"]).ok();
-    let run = sandbox.way(&repo, ["worktree", "rm", "unpushed"]).fails(7);
-    assert!(run.stderr.contains("1 commit that no remote has"), "{}", run.stderr);
 }
 
 #[test]
@@ -219,24 +158,6 @@ fn sapling_and_its_shares_are_one_repository() {
 }
 
 #[test]
-fn a_directory_without_version_control_becomes_a_repository_by_init() {
-    let sandbox = sandbox();
-    let dir = sandbox.dir("plain");
-    let sub = sandbox.dir("plain/sub");
-    let _ = sandbox.way(&dir, ["status"]).fails(2);
-    let _ = sandbox.way(&dir, ["init"]).ok();
-    for from in [&dir, &sub] {
-        let data = place(&sandbox, from);
-        assert_eq!(data["repository"]["vcs"], "none");
-        assert_eq!(data["store"]["path"], text(&dir.join(".waypost/local/state.db")));
-    }
-    let _ = sandbox.way(&sub, ["db", "probe"]).ok();
-    // Version control that is added later does not commit private files.
-    sandbox.git(&dir, ["init", "-q"]);
-    assert!(!sandbox.git(&dir, ["status", "--porcelain", "-uall"]).contains("local"));
-}
-
-#[test]
 fn the_nearest_repository_is_used() {
     let sandbox = sandbox();
     let outer = sandbox.git_repo("outer");
@@ -325,28 +246,4 @@ fn a_repository_with_a_reftable_works() {
     let _ = sandbox.way(&repo, ["worktree", "add", "topic"]).ok();
     let again = sandbox.way(&repo, ["worktree", "add", "topic", "--json"]).data();
     assert_eq!(again["created"], false);
-}
-
-#[test]
-fn a_worktree_that_cannot_be_made_leaves_nothing() {
-    let sandbox = sandbox();
-    let repo = sandbox.jj_repo("jj", false);
-    let run = sandbox.way(&repo, ["worktree", "add", "topic", "--base", "nonsense()"]).fails(3);
-    assert!(run.stderr.contains("no commit nonsense()"), "{}", run.stderr);
-    assert!(!sandbox.path("jj-topic").exists() && !sandbox.jj(&repo, ["workspace", "list"]).contains("topic"));
-    let empty = sandbox.dir("blank");
-    sandbox.hg(&empty, ["init"]);
-    let _ = sandbox.way(&empty, ["worktree", "add", "topic"]).fails(3);
-    assert!(!sandbox.path("blank-topic").exists());
-}
-
-#[test]
-fn a_worktree_is_not_placed_beside_a_submodule() {
-    let sandbox = sandbox();
-    let library = sandbox.git_repo("library");
-    let repo = sandbox.git_repo("repo");
-    sandbox.git(&repo, ["-c", "protocol.file.allow=always", "submodule", "add", "-q", text(&library), "sub"]);
-    let run = sandbox.way(&repo.join("sub"), ["worktree", "add", "topic"]).fails(2);
-    assert!(run.stderr.contains("way worktree add BRANCH PATH"), "{}", run.stderr);
-    let _ = sandbox.way(&repo.join("sub"), ["worktree", "add", "topic", "../../topic"]).ok();
 }

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, kill_process};
 use waypost_testkit::Run;
 
-use crate::interruption;
-use crate::work::Team;
+use crate::support::interruption;
+use crate::support::work::Team;
 
 /// Longer than any poll takes on a busy machine, and shorter than the timeouts in the tests.
 const MAX_DELAY: Duration = Duration::from_secs(10);

@@ -8,7 +8,7 @@ use waypost_testkit::Run;
 
 use super::{Client, life, state, team, typed};
 use crate::serving::resident_kib;
-use crate::work::Team;
+use crate::support::work::Team;
 
 /// A server on a team's store. It is killed when the test ends.
 pub(super) struct Served(Child);

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use waypost_testkit::Run;
 
 use super::{Ask, Server, peak_kib, resident_kib};
-use crate::jobs::until;
+use crate::support::jobs::until;
 
 /// A stream of events, read by the test.
 pub(super) struct Stream(BufReader<TcpStream>);
@@ -197,7 +197,7 @@ fn a_remote_command_follows_events() {
 
 #[test]
 fn t11_a_stream_ends_when_its_token_expires_or_is_revoked() {
-    let sandbox = crate::sandbox();
+    let sandbox = crate::support::sandbox();
     let repo = sandbox.git_repo("repo");
     let mut command = sandbox.way_command(&repo);
     command.env_remove("WAYPOST_TEST_CLOCK");

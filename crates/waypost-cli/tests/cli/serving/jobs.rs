@@ -11,7 +11,7 @@ use waypost_testkit::Run;
 
 use super::Server;
 use super::following::Stream;
-use crate::jobs::until;
+use crate::support::jobs::until;
 
 impl Server {
     fn with_commit() -> Server {
@@ -19,7 +19,7 @@ impl Server {
     }
 
     fn with_commit_and(args: &[&str]) -> Server {
-        let sandbox = crate::sandbox();
+        let sandbox = crate::support::sandbox();
         let repo = sandbox.git_repo("repo");
         sandbox.write(repo.join("file"), "one\n");
         sandbox.git(&repo, ["add", "."]);

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use waypost_testkit::Sandbox;
 
 use super::{Server, numbered, plan, state};
-use crate::sandbox;
+use crate::support::sandbox;
 
 /// The steps of the workflow, as commands with their exit codes.
 const LIFE: &[(&[&str], i32)] = &[

@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use serde_json::json;
 
 use super::{MAX_BODY_BYTES, MAX_LEAK_PER_CLIENT_KIB, Reply, Server, resident_kib};
-use crate::jobs::until;
+use crate::support::jobs::until;
 
 #[test]
 fn t32_g21_requests_that_are_too_large_or_too_deep_are_refused() {

@@ -9,7 +9,6 @@ mod life;
 mod limits;
 mod loading;
 mod replacing;
-mod starting;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -24,15 +23,15 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use waypost_testkit::{Run, Sandbox};
 
-use crate::sandbox;
+use crate::support::sandbox;
 
 /// A server, its sandbox, and the repository that it was started in.
 pub(crate) struct Server {
     pub(crate) sandbox: Sandbox,
     pub(crate) repo: PathBuf,
-    child: Child,
+    pub(crate) child: Child,
     /// The line that it printed at its start.
-    said: Value,
+    pub(crate) said: Value,
     pub(crate) token: String,
 }
 
@@ -49,17 +48,17 @@ impl Server {
     }
 
     /// Kills the server and starts another one in its place.
-    fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
         (self.child, self.said, self.token) = Server::launch(&self.sandbox, &self.repo, &[]);
     }
 
-    fn launch(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> (Child, Value, String) {
+    pub(crate) fn launch(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> (Child, Value, String) {
         Server::launch_with(sandbox, sandbox.way_command(repo), args)
     }
 
-    fn launch_with(sandbox: &Sandbox, mut command: Command, args: &[&str]) -> (Child, Value, String) {
+    pub(crate) fn launch_with(sandbox: &Sandbox, mut command: Command, args: &[&str]) -> (Child, Value, String) {
         let log = std::fs::File::create(sandbox.path("log")).unwrap();
         command.args(["serve", "--port", "0", "--json"]).args(args).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
@@ -76,15 +75,15 @@ impl Server {
         self.said["url"].as_str().unwrap()
     }
 
-    fn host(&self) -> &str {
+    pub(crate) fn host(&self) -> &str {
         self.url().strip_prefix("http://").unwrap()
     }
 
-    fn socket(&self) -> PathBuf {
+    pub(crate) fn socket(&self) -> PathBuf {
         PathBuf::from(self.said["socket"].as_str().unwrap())
     }
 
-    fn log(&self) -> String {
+    pub(crate) fn log(&self) -> String {
         std::fs::read_to_string(self.sandbox.path("log")).unwrap()
     }
 
@@ -94,12 +93,12 @@ impl Server {
     }
 
     /// Runs a command on the server.
-    fn remote(&self, args: &[&str]) -> Run {
+    pub(crate) fn remote(&self, args: &[&str]) -> Run {
         self.sandbox.way_with(&self.repo, &[("WAYPOST_DB", OsStr::new(self.url()))], args)
     }
 
     /// Runs a command on the server with a token.
-    fn remote_as(&self, token: &str, args: &[&str]) -> Run {
+    pub(crate) fn remote_as(&self, token: &str, args: &[&str]) -> Run {
         let variables = [("WAYPOST_DB", OsStr::new(self.url())), ("WAYPOST_TOKEN", OsStr::new(token))];
         self.sandbox.way_with(&self.repo, &variables, args)
     }
@@ -125,7 +124,7 @@ impl Server {
         self.ask("POST", path).json(body).send()
     }
 
-    fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         kill_process(Pid::from_child(&self.child), signal).unwrap();
     }
 }
@@ -139,11 +138,11 @@ impl Drop for Server {
 
 /// A request under construction.
 pub(crate) struct Ask<'a> {
-    server: &'a Server,
-    method: String,
-    path: String,
-    headers: Vec<(String, String)>,
-    body: Option<Vec<u8>>,
+    pub(crate) server: &'a Server,
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Option<Vec<u8>>,
 }
 
 impl Ask<'_> {
@@ -172,7 +171,7 @@ impl Ask<'_> {
         self.with("Authorization", &format!("Bearer {token}"))
     }
 
-    fn head(&self) -> String {
+    pub(crate) fn head(&self) -> String {
         let mut head = format!("{} {} HTTP/1.1\r\n", self.method, self.path);
         for (name, value) in &self.headers {
             write!(head, "{name}: {value}\r\n").unwrap();
@@ -193,7 +192,7 @@ impl Ask<'_> {
     }
 
     /// Sends the request and returns the open connection.
-    fn open(&self) -> TcpStream {
+    pub(crate) fn open(&self) -> TcpStream {
         let mut stream = TcpStream::connect(self.server.host()).unwrap();
         stream.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
         stream.write_all(self.head().as_bytes()).unwrap();
@@ -207,12 +206,12 @@ impl Ask<'_> {
 #[derive(Debug)]
 pub(crate) struct Reply {
     pub(crate) status: u16,
-    headers: BTreeMap<String, String>,
+    pub(crate) headers: BTreeMap<String, String>,
     pub(crate) body: String,
 }
 
 impl Reply {
-    fn read(bytes: &[u8]) -> Reply {
+    pub(crate) fn read(bytes: &[u8]) -> Reply {
         let text = String::from_utf8_lossy(bytes);
         let (head, body) = text.split_once("\r\n\r\n").unwrap_or_else(|| panic!("no answer: {text:?}"));
         let mut lines = head.lines();

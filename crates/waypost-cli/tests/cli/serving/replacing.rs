@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::following::Stream;
 use super::{Reply, Server};
-use crate::jobs::until;
+use crate::support::jobs::until;
 
 /// The files of a store.
 const FILES: [&str; 3] = ["state.db", "state.db-wal", "state.db-shm"];

@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Value, json};
 use waypost_testkit::Sandbox;
 
-use crate::jobs::until;
+use crate::support::jobs::until;
 
 /// A step outside of the surfaces before the next case.
 type Then = fn(&Sandbox, &dyn Fn(&str) -> String, &Path);

@@ -6,10 +6,10 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use waypost_testkit::Sandbox;
 
-use crate::jobs::{pid_of, until};
 use crate::mcp::Client;
-use crate::sandbox;
 use crate::serving::Server;
+use crate::support::jobs::{pid_of, until};
+use crate::support::sandbox;
 
 /// Starts a server in a repository with a ledger of these lines.
 fn server_with(ledger: &str) -> Server {

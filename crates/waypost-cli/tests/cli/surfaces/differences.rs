@@ -1,6 +1,7 @@
 //! Where surfaces differ today, and what they lack. Both tables may only shrink.
 
-use super::Surface::{self, Cli, Mcp};
+use super::Surface;
+use super::Surface::{Cli, Mcp};
 
 /// Differences from the answer over HTTP: operation, surface, JSON pointer (`*` is any element), reason.
 pub(super) const KNOWN_DIFFERENCES: &[(&str, Surface, &str, &str)] = &[

@@ -11,6 +11,8 @@ mod differences;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 
+use cases::{Case, plans, story, story_of_a_shared_store};
+use differences::{ABSENT, KNOWN_DIFFERENCES};
 use serde_json::{Map, Value, json};
 use waypost::place::{Place, Request};
 use waypost::session::Session;
@@ -20,11 +22,9 @@ use waypost_core::time::Timestamp;
 use waypost_testkit::{Run, Sandbox};
 
 use crate::mcp::Client;
-use crate::sandbox;
 use crate::serving::Server;
-use crate::work::words;
-use cases::{Case, plans, story, story_of_a_shared_store};
-use differences::{ABSENT, KNOWN_DIFFERENCES};
+use crate::support::sandbox;
+use crate::support::work::words;
 
 /// Where an answer comes from. HTTP carries an operation's own answer, so the others are compared with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -40,6 +40,7 @@ const VOLATILE: &[&str] =
 
 /// Prefixes of ids. The last twelve characters of an id are random.
 const PREFIXES: &[&str] = &["wf_", "tk_", "cp_", "ws_", "rp_", "tmpl_", "ag_", "msg_", "jb_", "wt_"];
+
 const RANDOM_CHARS: usize = 12;
 
 /// A repository with a store, and short names for the ids in it: `$tk2` is its second task, `$i1` its first issue.

@@ -10,7 +10,7 @@ use serde_json::Value;
 use waypost_testkit::{Sandbox, strace};
 
 use super::*;
-use crate::sandbox;
+use crate::support::sandbox;
 
 /// Leaves something staged, unstaged, untracked, stashed and tagged.
 fn make_dirty(sandbox: &Sandbox, repo: &Path) {

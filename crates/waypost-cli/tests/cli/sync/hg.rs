@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use waypost_testkit::Sandbox;
 
 use super::*;
-use crate::sandbox;
+use crate::support::sandbox;
 
 /// A Mercurial remote with one commit, and clones of it.
 pub(super) fn hg_clones(sandbox: &Sandbox, names: &[&str]) -> Vec<PathBuf> {

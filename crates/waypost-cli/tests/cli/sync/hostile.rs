@@ -11,7 +11,7 @@ use std::process::Command;
 use super::hg::hg_clones;
 use super::jj::jj_clones;
 use super::*;
-use crate::sandbox;
+use crate::support::sandbox;
 
 struct Canaries(PathBuf);
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use waypost_testkit::Sandbox;
 
 use super::*;
-use crate::sandbox;
+use crate::support::sandbox;
 
 /// A remote with one commit on `main`, and clones of it by jj.
 pub(super) fn jj_clones(sandbox: &Sandbox, colocated: bool, names: &[&str]) -> Vec<PathBuf> {

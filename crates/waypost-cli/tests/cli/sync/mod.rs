@@ -1,5 +1,12 @@
 //! Clones that sync their ledgers through a remote, with the real tools.
 
+mod git;
+mod hg;
+mod hostile;
+mod jj;
+mod proposals;
+mod sapling;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
@@ -7,14 +14,7 @@ use std::time::Duration;
 use serde_json::Value;
 use waypost_testkit::Sandbox;
 
-use crate::sandbox;
-
-mod git;
-mod hg;
-mod hostile;
-mod jj;
-mod proposals;
-mod sapling;
+use crate::support::sandbox;
 
 const LEDGER: &str = ".waypost/issues.jsonl";
 

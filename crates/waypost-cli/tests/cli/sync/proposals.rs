@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use waypost_testkit::{Run, Sandbox};
 
 use super::*;
-use crate::sandbox;
+use crate::support::sandbox;
 
 /// A Mercurial project with an issue in its ledger.
 fn upstream(sandbox: &Sandbox) -> PathBuf {

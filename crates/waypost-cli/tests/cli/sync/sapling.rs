@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use waypost_testkit::Sandbox;
 
 use super::*;
-use crate::sandbox;
+use crate::support::sandbox;
 
 /// A stand-in for Sapling that records its arguments, and answers as if the remote had another ledger.
 fn sapling(sandbox: &Sandbox) -> (PathBuf, PathBuf) {

@@ -1,0 +1,132 @@
+//! `way add`: new issues, and the ledger they go to.
+
+use crate::support::ledger::{LEDGER, add, lines};
+use crate::support::repos::{text, with_issue};
+use crate::support::sandbox;
+
+#[test]
+fn a_link_out_of_the_repository_is_not_written_through() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let outside = sandbox.dir("outside");
+    std::os::unix::fs::symlink(&outside, repo.join(".waypost")).unwrap();
+    let _ = sandbox.way(&repo, ["add", "secret"]).fails(7);
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0);
+}
+
+#[test]
+fn b2_an_issue_is_one_line_in_a_fresh_repository_and_in_a_tracked_ledger() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let first = add(&sandbox, &repo, &["First"]);
+    assert!(first.starts_with("repo-") && first.len() == 13, "{first}");
+    assert_eq!(lines(&repo.join(LEDGER)).len(), 1);
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
+    assert_eq!(sandbox.git(&repo, ["status", "--porcelain"]), "", "nothing but the ledger appeared");
+    add(&sandbox, &repo, &["Second", "-d", "with\nlines"]);
+    assert_eq!(sandbox.git(&repo, ["diff", "--numstat"]), format!("1\t0\t{LEDGER}\n"));
+    let _ = sandbox.way(&repo, ["close", &first]).ok();
+    assert_eq!(sandbox.git(&repo, ["diff", "--numstat"]), format!("2\t1\t{LEDGER}\n"));
+}
+
+#[test]
+fn the_author_is_the_named_actor_then_gits_user_then_the_login_name() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let by = |variables: &[(&str, &std::ffi::OsStr)], args: &[&str]| {
+        let data = sandbox.way_with(&repo, variables, [&["add", "x", "--json"], args].concat()).data();
+        data["created_by"].as_str().unwrap().to_owned()
+    };
+    assert_eq!(by(&[], &[]), "tester");
+    sandbox.git(&repo, ["config", "user.name", "Git User"]);
+    assert_eq!(by(&[], &[]), "Git User");
+    let variables = [("WAYPOST_ACTOR", "robot".as_ref())];
+    assert_eq!(by(&variables, &[]), "robot");
+    assert_eq!(by(&variables, &["--actor", "me"]), "me");
+}
+
+#[test]
+fn b6_roles_and_routes_decide_where_new_issues_go() {
+    let sandbox = sandbox();
+    let planning = sandbox.git_repo("planning");
+    for (remote, config, role, target) in [
+        (None, &[][..], "maintainer", "repo"),
+        (Some("git@example.org:a/b"), &[], "maintainer", "repo"),
+        // A guessed role alone changes nothing.
+        (Some("https://example.org/a/b"), &[], "contributor", "repo"),
+        (
+            Some("https://example.org/a/b"),
+            &[("routing.mode", "auto"), ("routing.auto.contributor", "../planning")],
+            "contributor",
+            "planning",
+        ),
+        (
+            Some("git@example.org:a/b"),
+            &[("routing.mode", "auto"), ("routing.auto.contributor", "../planning")],
+            "maintainer",
+            "repo",
+        ),
+        (
+            Some("git@example.org:a/b"),
+            &[("routing.mode", "auto"), ("routing.auto.maintainer", "../planning")],
+            "maintainer",
+            "planning",
+        ),
+        (
+            Some("https://example.org/a/b"),
+            &[("role", "maintainer"), ("routing.mode", "auto"), ("routing.auto.contributor", "../planning")],
+            "maintainer",
+            "repo",
+        ),
+        (None, &[("role", "contributor"), ("repos.additional", "../planning")], "contributor", "planning"),
+        (
+            Some("https://example.org/a/b"),
+            &[("routing.mode", "explicit"), ("routing.default", "../planning")],
+            "contributor",
+            "planning",
+        ),
+        (Some("https://example.org/a/b"), &[("routing.mode", "explicit")], "contributor", "repo"),
+    ] {
+        let repo = sandbox.git_repo("repo");
+        if let Some(remote) = remote {
+            sandbox.git(&repo, ["remote", "add", "origin", remote]);
+        }
+        for (key, value) in config {
+            let _ = sandbox.way(&repo, ["config", "set", key, value]).ok();
+        }
+        let data = sandbox.way(&repo, ["where", "--json"]).data();
+        assert_eq!(data["role"]["role"], role, "{remote:?} {config:?}");
+        assert!(!data["role"]["because"].as_str().unwrap().is_empty());
+        assert_eq!(data["route"]["path"], text(&sandbox.path(target)), "{remote:?} {config:?}");
+        let before = [&repo, &planning].map(|repo| repo.join(LEDGER).exists());
+        add(&sandbox, &repo, &["x"]);
+        let after = [&repo, &planning].map(|repo| repo.join(LEDGER).exists());
+        assert_ne!(before, after, "{remote:?} {config:?}");
+        assert!(sandbox.path(target).join(LEDGER).exists());
+        let _ = std::fs::remove_file(planning.join(LEDGER));
+        std::fs::rename(&repo, sandbox.path(format!("done-{}", std::fs::read_dir(sandbox.path(".")).unwrap().count())))
+            .unwrap();
+    }
+    let repo = sandbox.git_repo("flags");
+    sandbox.git(&repo, ["config", "waypost.role", "contributor"]);
+    assert_eq!(sandbox.way(&repo, ["where", "--json"]).data()["role"]["because"], "git config waypost.role");
+    assert_eq!(sandbox.way(&repo, ["where", "--json", "--role", "maintainer"]).data()["role"]["source"], "flag");
+    let _ = sandbox.way(&repo, ["where", "--role", "boss"]).fails(2);
+}
+
+#[test]
+fn b7_parts_and_discovered_issues_go_to_the_ledger_of_their_origin() {
+    let sandbox = sandbox();
+    let one = with_issue(&sandbox, "one", r#"{"id":"a-1","title":"One"}"#);
+    let two = with_issue(&sandbox, "two", r#"{"id":"b-1","title":"Two"}"#);
+    let _ = sandbox.way(&one, ["config", "--add-repo", "../two"]).ok();
+    add(&sandbox, &one, &["Part", "--parent", "b-1"]);
+    add(&sandbox, &one, &["Found", "--discovered-from", "b-1"]);
+    assert_eq!((lines(&one.join(LEDGER)).len(), lines(&two.join(LEDGER)).len()), (1, 3));
+    let plan =
+        "add Whole --parent b-1 --as whole\nadd Part --parent $whole\nadd Own --as own\nadd Other --blocked-by $own\n";
+    sandbox.write(one.join("plan"), plan);
+    let _ = sandbox.way(&one, ["batch", "plan"]).ok();
+    assert_eq!((lines(&one.join(LEDGER)).len(), lines(&two.join(LEDGER)).len()), (3, 5));
+}

@@ -1,0 +1,207 @@
+//! Claims of issues: one holder across all clones, claims that expire, completions that reach the ledger.
+
+use std::path::Path;
+
+use waypost_testkit::{Run, Sandbox, strace};
+
+use crate::support::claims::{at, end, start};
+use crate::support::jobs::until;
+use crate::support::ledger::{LEDGER, add, at_once, ids};
+use crate::support::sandbox;
+use crate::support::transfers::is_being_written;
+
+#[test]
+fn a_claim_is_a_lease_with_an_expiry_time() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Fix it"]);
+    let claimed = at(&sandbox, &repo, 0, "ada", &["claim", &id, "--json"]).data();
+    assert_eq!(claimed["lease"]["epoch"], 1);
+    assert_eq!(claimed["assignee"], "ada");
+    let ledger = std::fs::read_to_string(repo.join(LEDGER)).unwrap();
+    assert!(!ledger.contains("lease"), "a lease is not written to the ledger: {ledger}");
+    let error = at(&sandbox, &repo, 5, "bob", &["claim", &id]).fails(4);
+    assert!(error.stderr.contains("held by ada until 2026-01-01T00:10:00"), "{}", error.stderr);
+    // Claiming a held issue again renews the lease.
+    let renewed = at(&sandbox, &repo, 5, "ada", &["claim", &id, "--json"]).data();
+    assert_eq!(renewed["lease"]["epoch"], 1);
+    let _ = at(&sandbox, &repo, 12, "bob", &["claim", &id]).fails(4);
+}
+
+#[test]
+fn an_issue_reassigned_by_hand_is_not_released_when_the_old_claim_expires() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Fix it"]);
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+    let _ = at(&sandbox, &repo, 1, "bob", &["update", &id, "--assignee", "bob"]).ok();
+    let _ = at(&sandbox, &repo, 20, "cyd", &["ready"]).fails(6);
+    let shown = at(&sandbox, &repo, 20, "cyd", &["show", &id, "--json"]).data();
+    assert_eq!((&shown["status"], &shown["assignee"]), (&"in_progress".into(), &"bob".into()));
+}
+
+#[test]
+fn only_the_holder_decides_on_an_issue_that_is_held() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let (id, other) = (add(&sandbox, &repo, &["Fix it"]), add(&sandbox, &repo, &["Other"]));
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+    let _ = at(&sandbox, &repo, 11, "bob", &["claim", &id]).ok();
+    sandbox.write(repo.join("batch"), format!("comment {id} hello\nclose {id}\n"));
+    let before = std::fs::read(repo.join(LEDGER)).unwrap();
+    for args in [
+        &["close", &id][..],
+        &["close", &other, &id],
+        &["update", &id, "--status", "open"],
+        &["release", &id],
+        &["reopen", &id],
+        &["delete", &id],
+        &["batch", "batch"],
+    ] {
+        let former = at(&sandbox, &repo, 12, "ada", args).fails(5);
+        assert!(former.stderr.contains("ada does not hold issue") && former.stderr.contains("bob does, until"));
+        let stranger = at(&sandbox, &repo, 12, "cyd", args).fails(4);
+        assert!(stranger.stderr.contains("is held by bob until 2026-01-01T00:21:00"), "{}", stranger.stderr);
+        assert!(stranger.stderr.contains("--force"), "{}", stranger.stderr);
+    }
+    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "nothing was written");
+    // Every agent may comment on it, label it and link it.
+    for args in [
+        &["comment", &id, "how is it going?"][..],
+        &["label", "add", &id, "urgent"],
+        &["dep", "add", &id, &other, "--type", "related"],
+        &["update", &id, "-p", "0"],
+    ] {
+        let _ = at(&sandbox, &repo, 12, "ada", args).ok();
+    }
+    let _ = at(&sandbox, &repo, 13, "bob", &["update", &id, "--status", "in_progress"]).ok();
+    let _ = at(&sandbox, &repo, 13, "bob", &["close", &id, "--reason", "by its holder"]).ok();
+    let _ = at(&sandbox, &repo, 14, "ada", &["reopen", &id]).ok();
+    // A person overrides the holder with --force.
+    let _ = at(&sandbox, &repo, 14, "bob", &["claim", &id]).ok();
+    let _ = sandbox.way(&repo, ["close", &id]).fails(4);
+    let forced =
+        sandbox.way_with(&repo, &[("WAYPOST_TEST_CLOCK", "2026-01-01T00:15:00Z".as_ref())], ["close", &id, "--force"]);
+    assert_eq!(forced.code, 0, "{forced:?}");
+    let _ = at(&sandbox, &repo, 16, "ada", &["reopen", &id]).ok();
+    assert_eq!(at(&sandbox, &repo, 16, "ada", &["claim", &id, "--json"]).data()["lease"]["epoch"], 4);
+}
+
+/// Makes an epic with one part and starts a workflow from it. Returns the part, which has a task.
+fn issue_with_task(sandbox: &Sandbox, repo: &Path) -> String {
+    let epic = add(sandbox, repo, &["Epic", "-t", "epic"]);
+    let part = add(sandbox, repo, &["Part", "--parent", &epic]);
+    let _ = at(sandbox, repo, 0, "cyd", &["workflow", "from-issue", &epic, "--start"]).ok();
+    part
+}
+
+#[test]
+fn an_issue_cannot_be_claimed_while_another_agent_holds_its_task() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let part = issue_with_task(&sandbox, &repo);
+    let claimed = at(&sandbox, &repo, 0, "ada", &["task", "claim", "--json"]).data();
+    let task = claimed["task"]["id"].as_str().unwrap().to_owned();
+    let before = std::fs::read(repo.join(LEDGER)).unwrap();
+    let refused = at(&sandbox, &repo, 1, "bob", &["claim", &part]).fails(4);
+    assert!(refused.stderr.contains("is held by ada until 2026-01-01T00:10:00"), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&task), "{}", refused.stderr);
+    let _ = at(&sandbox, &repo, 1, "bob", &["close", &part]).fails(4);
+    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "nothing was written");
+    // The agent that holds the task may claim the issue too, and then other agents cannot claim the task.
+    let _ = at(&sandbox, &repo, 2, "ada", &["claim", &part]).ok();
+    let done = at(&sandbox, &repo, 3, "ada", &["task", "done", &task, "--outcome", "did it"]);
+    assert!(done.code == 0 && done.stdout.contains("Closed"), "{done:?}");
+}
+
+#[test]
+fn an_issue_can_be_claimed_when_the_lease_on_its_task_has_ended() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let part = issue_with_task(&sandbox, &repo);
+    let _ = at(&sandbox, &repo, 0, "ada", &["task", "claim"]).ok();
+    let _ = at(&sandbox, &repo, 9, "bob", &["claim", &part]).fails(4);
+    let _ = at(&sandbox, &repo, 11, "bob", &["claim", &part]).ok();
+    let _ = at(&sandbox, &repo, 12, "ada", &["close", &part]).fails(4);
+}
+
+/// A change checked before the claim is in the ledger when the claim returns; any later change is refused.
+#[test]
+fn a_task_claim_is_answered_after_a_close_of_its_issue_that_did_not_see_it() {
+    strace();
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let part = issue_with_task(&sandbox, &repo);
+    let slow = ["-f", "-o", "/dev/null", "-e", "trace=fsync", "-e", "inject=fsync:delay_enter=2000000"];
+    let slow = [&slow[..], &[env!("CARGO_BIN_EXE_way")]].concat();
+    let close = start(&sandbox, &repo, 1, "ada", &slow, &["close", &part, "--reason", "by ada"]);
+    until("the close is being written to the ledger", || is_being_written(&repo));
+    let claimed = at(&sandbox, &repo, 1, "bob", &["task", "claim"]);
+    let ledger = std::fs::read_to_string(repo.join(LEDGER)).unwrap();
+    let closed = end(close);
+    assert_eq!((claimed.code, closed.code), (0, 0), "{claimed:?} {closed:?}");
+    assert!(ledger.contains("by ada"), "the claim was answered before the close was in the ledger: {ledger}");
+    assert!(claimed.stderr.contains(&format!("issue {part} is closed")), "{claimed:?}");
+    let _ = at(&sandbox, &repo, 2, "ada", &["reopen", &part]).fails(4);
+}
+
+#[test]
+fn clones_that_share_a_store_do_not_take_the_same_issue() {
+    let sandbox = sandbox();
+    let first = sandbox.git_repo("first");
+    let (one, two) = (add(&sandbox, &first, &["One", "-p", "0"]), add(&sandbox, &first, &["Two"]));
+    sandbox.git(&first, ["add", "."]);
+    sandbox.git(&first, ["commit", "--quiet", "--message=issues"]);
+    let second = sandbox.path("second");
+    sandbox.git(&sandbox.path(""), ["clone", "--quiet", "first", "second"]);
+    let store = sandbox.path("shared.db");
+    let store = store.to_str().unwrap();
+    let _ = at(&sandbox, &first, 0, "ada", &["claim", "--db", store]).ok();
+    // The second clone's ledger does not contain the claim, but the shared store does.
+    assert_eq!(ids(&sandbox, &second, &["ready", "--db", store]), [two.as_str()]);
+    let explained = at(&sandbox, &second, 1, "bob", &["ready", "--explain", &one, "--db", store]).ok().stdout;
+    assert!(explained.contains("leased to ada until"), "{explained}");
+    let taken = at(&sandbox, &second, 1, "bob", &["claim", "--db", store, "--json"]).data();
+    assert_eq!(taken["id"].as_str(), Some(two.as_str()));
+    let _ = at(&sandbox, &second, 1, "bob", &["claim", &one, "--db", store]).fails(4);
+}
+
+#[test]
+fn thirty_agents_at_once_get_twenty_five_issues() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    for number in 0..25 {
+        add(&sandbox, &repo, &[&format!("Issue {number}")]);
+    }
+    let children: Vec<_> = (0..30)
+        .map(|number| {
+            let mut command = sandbox.way_command(&repo);
+            command.args(["claim", "--json", "--agent", &format!("agent-{number}")]);
+            command.stdout(std::process::Stdio::piped()).stderr(std::process::Stdio::piped()).spawn().unwrap()
+        })
+        .collect();
+    let runs: Vec<_> = children.into_iter().map(|child| Run::of(&child.wait_with_output().unwrap())).collect();
+    let mut taken: Vec<String> = runs
+        .iter()
+        .filter(|run| run.code == 0)
+        .map(|run| serde_json::from_str::<serde_json::Value>(&run.stdout).unwrap()["data"]["id"].to_string())
+        .collect();
+    assert_eq!(taken.len(), 25, "{runs:?}");
+    taken.sort();
+    taken.dedup();
+    assert_eq!(taken.len(), 25);
+    assert!(runs.iter().all(|run| matches!(run.code, 0 | 6)), "{runs:?}");
+}
+
+#[test]
+fn of_a_hundred_and_fifty_claims_of_one_issue_one_wins() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["The only one"]);
+    let outputs = at_once(&sandbox, &repo, 150, |number| {
+        vec!["claim".into(), id.clone(), "--actor".into(), format!("agent {number}")]
+    });
+    let won = outputs.iter().filter(|output| output.status.success()).count();
+    let refused = outputs.iter().filter(|output| output.status.code() == Some(4)).count();
+    assert_eq!((won, refused), (1, 149));
+}

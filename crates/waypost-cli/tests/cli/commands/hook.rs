@@ -1,0 +1,103 @@
+//! `way hook`: sessions of coding agents.
+
+use std::io::Write as _;
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use waypost_testkit::Run;
+
+use crate::support::setup::repository;
+use crate::support::work::Team;
+
+/// Runs a hook as an agent does: with the description of its session on standard input.
+fn hook(team: &Team, line: &str, session: &Value) -> Run {
+    let mut child = team
+        .command(&format!("hook {line}"))
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(session.to_string().as_bytes()).unwrap();
+    Run::of(&child.wait_with_output().unwrap())
+}
+
+#[test]
+fn hooks_name_the_session_prime_it_and_keep_its_leases() {
+    let team = Team::with("a: one\nb: two\n");
+    let session = json!({ "session_id": "1a2b3c4d-5e6f-7a8b", "hook_event_name": "SessionStart", "source": "startup" });
+    let started = hook(&team, "start --for claude-code", &session).ok().stdout;
+    let started: Value = serde_json::from_str(&started).unwrap();
+    let context = started["hookSpecificOutput"]["additionalContext"].as_str().unwrap();
+    assert!(context.starts_with("You are claude-code-1a2b3c4d."), "{context}");
+    assert!(context.ends_with("Pass it to every command as --agent, and to every tool as agent.\n"), "{context}");
+    assert!(context.contains("## Next tasks"), "{context}");
+    assert_eq!(team.data("agent list"), json!([]), "reading registers no agent");
+    assert_eq!(hook(&team, "compact --for claude-code", &session).ok().stdout, "", "it holds nothing");
+
+    let claimed = team.data("task claim a --agent claude-code-1a2b3c4d");
+    let task = claimed["task"]["id"].as_str().unwrap();
+    for moment in ["stop", "compact", "start"] {
+        team.pass(500);
+        let _ = hook(&team, &format!("{moment} --for claude-code"), &session).ok();
+    }
+    assert_eq!(team.status("a"), "in_progress", "each renewed the lease");
+    let reminder = hook(&team, "compact --for claude-code", &session).ok().stdout;
+    assert!(reminder.contains(&format!("you are claude-code-1a2b3c4d and hold {task} (epoch 1)")), "{reminder}");
+    let reminder: Value =
+        serde_json::from_str(&hook(&team, "compact --for gemini --agent claude-code-1a2b3c4d", &session).ok().stdout)
+            .unwrap();
+    assert!(reminder["systemMessage"].as_str().unwrap().contains("epoch 1"));
+    // Another session holds nothing.
+    let other = json!({ "session_id": "ffff" });
+    assert_eq!(hook(&team, "compact --for claude-code", &other).ok().stdout, "");
+    let cursor: Value =
+        serde_json::from_str(&hook(&team, "start --for cursor", &json!({ "conversation_id": "c0" })).ok().stdout)
+            .unwrap();
+    assert!(cursor["additional_context"].as_str().unwrap().starts_with("You are cursor-c0."));
+}
+
+#[test]
+fn commands_of_a_session_know_its_name_if_the_agent_supports_it() {
+    let team = Team::with("a: one\n");
+    let file = team.sandbox.path("session.env");
+    for _ in 0..2 {
+        let mut child = team
+            .command("hook start --for claude-code")
+            .env("CLAUDE_ENV_FILE", &file)
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        child.stdin.take().unwrap().write_all(b"{\"session_id\": \"abc\"}").unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(String::from_utf8_lossy(&output.stdout).contains("Commands use it automatically"));
+    }
+    assert_eq!(std::fs::read_to_string(file).unwrap(), "export WAYPOST_AGENT='claude-code-abc'\n");
+}
+
+#[test]
+fn a_hook_never_stops_the_agent() {
+    let (sandbox, repo) = repository();
+    let outside = sandbox.dir("outside");
+    for moment in ["start", "compact", "stop", "something-new"] {
+        for agent in ["claude-code", "codex", "cursor", "gemini", "generic", "another"] {
+            let run = sandbox.way(&outside, ["hook", moment, "--for", agent]);
+            assert_eq!((run.code, run.stderr.as_str()), (0, ""), "{moment} {agent}: {run:#?}");
+            // These agents parse the output as JSON, even if there is nothing to say.
+            let is_json = serde_json::from_str::<Value>(&run.stdout).is_ok_and(|said| said.is_object());
+            assert_eq!(is_json, ["codex", "cursor", "gemini"].contains(&agent) || run.stdout.starts_with('{'));
+        }
+    }
+    assert_eq!(std::fs::read_dir(&outside).unwrap().count(), 0, "it creates nothing either");
+    // A store that cannot be read.
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    sandbox
+        .write("repo/.git/waypost/state.db", "this is no database, and long enough to be looked at twice".repeat(100));
+    for (agent, said) in [("claude-code", ""), ("codex", "{}\n"), ("cursor", "{}\n"), ("gemini", "{}\n")] {
+        for moment in ["start", "stop"] {
+            let run = sandbox.way(&repo, ["hook", moment, "--for", agent]);
+            assert_eq!((run.code, run.stdout.as_str(), run.stderr.as_str()), (0, said, ""), "{run:#?}");
+        }
+    }
+}

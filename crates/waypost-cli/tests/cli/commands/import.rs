@@ -1,0 +1,569 @@
+//! `way import`: issues from other trackers, and workflows from the databases of other programs.
+#![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
+
+use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
+
+use expect_test::expect;
+use rusqlite::Connection;
+use serde_json::{Value, json};
+use waypost_core::model::{CheckpointKind, TaskStatus, WorkflowStatus};
+use waypost_core::op::{ListCheckpoints, ListInbox, ShowWorkflow, WorkflowPage};
+use waypost_testkit::{Run, Sandbox};
+
+use crate::support::agents::{START, claim, session};
+use crate::support::exchange::repo_with;
+use crate::support::ledger::{LEDGER, ids, lines};
+use crate::support::sandbox;
+
+fn fed(sandbox: &Sandbox, repo: &Path, args: &[&str], input: &[u8]) -> Run {
+    let mut command = sandbox.way_command(repo);
+    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = command.spawn().unwrap();
+    child.stdin.take().unwrap().write_all(input).unwrap();
+    Run::of(&child.wait_with_output().unwrap())
+}
+
+/// Imports standard input.
+fn import(sandbox: &Sandbox, repo: &Path, args: &[&str], input: &str) -> Value {
+    fed(sandbox, repo, &[&["import", "--json"], args, &["-"]].concat(), input.as_bytes()).data()
+}
+
+fn counts(answer: &Value) -> String {
+    let count = |key: &str| answer["counts"][key].as_u64().unwrap();
+    format!("{} {} {} {}", count("added"), count("updated"), count("skipped"), count("not_carried"))
+}
+
+fn show(sandbox: &Sandbox, repo: &Path, id: &str) -> Value {
+    sandbox.way(repo, ["show", id, "--json"]).data()
+}
+
+const GITHUB: &str = r#"[
+ {"number":1,"title":"Login fails","body":"- [ ] look","state":"OPEN","labels":[{"name":"bug"}],"assignees":[{"login":"ann"}],
+  "author":{"login":"bob"},"createdAt":"2025-01-01T00:00:00Z","updatedAt":"2025-01-02T00:00:00Z","closedAt":null,
+  "comments":[{"id":"IC_1","author":{"login":"cid"},"body":"same here","createdAt":"2025-01-02T00:00:00Z"}],
+  "milestone":{"title":"1.0"},"url":"https://github.com/o/r/issues/1","stateReason":""},
+ {"number":2,"title":"Old","state":"CLOSED","stateReason":"COMPLETED","closedAt":"2025-01-03T00:00:00Z","createdAt":"2025-01-01T00:00:00Z",
+  "updatedAt":"2025-01-03T00:00:00Z","url":"https://github.com/o/r/issues/2"}
+]"#;
+
+#[test]
+fn importing_twice_is_importing_once() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let first = import(&sandbox, &repo, &["github"], GITHUB);
+    assert_eq!(counts(&first), "2 0 0 0");
+    let before = std::fs::read(repo.join(LEDGER)).unwrap();
+    let second = import(&sandbox, &repo, &["github"], GITHUB);
+    assert_eq!(counts(&second), "0 0 2 0");
+    assert_eq!(second["skipped"], first["added"], "recognised under the same ids");
+    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before);
+
+    let id = first["added"][0]["id"].as_str().unwrap();
+    let issue = show(&sandbox, &repo, id);
+    assert_eq!(issue["external_ref"], "https://github.com/o/r/issues/1");
+    assert_eq!((issue["created_by"].as_str(), issue["assignee"].as_str()), (Some("bob"), Some("ann")));
+    assert_eq!(issue["labels"], json!(["bug", "milestone:1.0"]));
+    assert_eq!(issue["comments"][0]["author"], "cid");
+    assert_eq!(issue["description"], "- [ ] look");
+    assert_eq!(ids(&sandbox, &repo, &["list", "--status", "closed"]).len(), 1);
+
+    // Without its URL an issue is recognised by its number, and another clone gives it the same id.
+    let again = import(&sandbox, &repo, &["github"], r#"[{"number":1,"title":"Login fails"}]"#);
+    assert_eq!(counts(&again), "0 0 1 0");
+    sandbox.dir("elsewhere");
+    let clone = sandbox.git_repo("elsewhere/repo");
+    assert_eq!(import(&sandbox, &clone, &["github"], GITHUB)["added"], first["added"]);
+}
+
+#[test]
+fn known_issues_change_only_with_update_and_only_to_newer_versions() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let first = import(&sandbox, &repo, &[], GITHUB);
+    let id = first["added"][0]["id"].as_str().unwrap();
+    // The local change of 2026 is newer than the remote change of 2025.
+    let _ = sandbox.way(&repo, ["claim", id, "--actor", "ann"]).ok();
+    let newer = GITHUB.replace("Login fails", "Login fails often");
+    assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newer)), "0 0 2 0");
+    let newer = newer.replace("\"updatedAt\":\"2025-01-02", "\"updatedAt\":\"2026-01-02").replace("IC_1", "IC_2");
+    assert_eq!(counts(&import(&sandbox, &repo, &[], &newer)), "0 0 2 0", "without --update nothing changes");
+    let answer = import(&sandbox, &repo, &["--update", "--dry-run"], &newer);
+    assert_eq!((counts(&answer).as_str(), &answer["written"]), ("0 1 1 0", &json!(false)));
+    assert_eq!(show(&sandbox, &repo, id)["title"], "Login fails");
+    assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newer)), "0 1 1 0");
+    let issue = show(&sandbox, &repo, id);
+    assert_eq!((issue["title"].as_str(), issue["status"].as_str()), (Some("Login fails often"), Some("in_progress")));
+    assert_eq!(issue["comments"].as_array().unwrap().len(), 2);
+    assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newer)), "0 0 2 0");
+    // An issue deleted here is not imported again.
+    let _ = sandbox.way(&repo, ["delete", id, "--actor", "ann"]).ok();
+    let newest = newer.replace("\"updatedAt\":\"2026-01-02", "\"updatedAt\":\"2027-01-02");
+    assert_eq!(counts(&import(&sandbox, &repo, &["--update"], &newest)), "0 0 2 0");
+    assert_eq!(show(&sandbox, &repo, id)["status"], "tombstone");
+}
+
+#[test]
+fn beads_records_keep_their_ids_and_bytes_and_other_record_types() {
+    let sandbox = sandbox();
+    let repo =
+        repo_with(&sandbox, "repo", "{\"id\":\"m\",\"title\":\"mine\",\"updated_at\":\"2026-01-01T00:00:00Z\"}\n");
+    let theirs = "{\"id\": \"z\", \"title\": \"Z\", \"theirs\": 1.50}\n{\"_type\":\"memory\",\"key\":\"k\"}\n{\"id\":\"m\",\"title\":\"theirs\",\"updated_at\":\"2026-02-01T00:00:00Z\"}\n{\"id\":\"a\",\"title\":\"A\",\"dependencies\":[{\"depends_on_id\":\"nowhere\",\"type\":\"eats\"}]}\nnoise\n";
+    let run = fed(&sandbox, &repo, &["import", "beads", "-"], theirs.as_bytes());
+    expect![[r#"
+        2 added, 0 updated, 1 skipped, 1 not imported
+        1 record that is not an issue imported
+
+        Not imported
+        line 5  unreadable: expected ident at line 1 column 2
+    "#]]
+    .assert_eq(&run.whole());
+    assert_eq!(
+        lines(&repo.join(LEDGER)),
+        [
+            "{\"id\":\"a\",\"title\":\"A\",\"dependencies\":[{\"depends_on_id\":\"nowhere\",\"type\":\"eats\"}]}",
+            "{\"id\":\"m\",\"title\":\"mine\",\"updated_at\":\"2026-01-01T00:00:00Z\"}",
+            "{\"id\": \"z\", \"title\": \"Z\", \"theirs\": 1.50}",
+            "{\"_type\":\"memory\",\"key\":\"k\"}",
+        ]
+    );
+    assert_eq!(counts(&import(&sandbox, &repo, &["beads", "--update"], theirs)), "0 1 2 1");
+    assert_eq!(show(&sandbox, &repo, "m")["title"], "theirs");
+    assert_eq!(lines(&repo.join(LEDGER)).len(), 4);
+}
+
+#[test]
+fn the_backlog_folder_is_found_and_its_dependencies_are_imported() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    for folder in ["tasks", "completed", "archive/tasks", "docs"] {
+        sandbox.dir(format!("repo/backlog/{folder}"));
+    }
+    let task = |path: &str, front: &str, body: &str| {
+        sandbox.write(repo.join("backlog").join(path), format!("---\n{front}\n---\n\n{body}"));
+    };
+    task(
+        "tasks/task-1 - Base.md",
+        "id: task-1\ntitle: Base\nstatus: To Do\npriority: high",
+        "## Description\n\nWhy.\n",
+    );
+    task(
+        "tasks/task-1.1 - Part.md",
+        "id: TASK-1.1\ntitle: 'Part: one'\nstatus: In Progress\nassignee:\n  - '@ann'\ndependencies:\n  - task-2\n  - task-9\nparent_task_id: task-1",
+        "## Acceptance Criteria\n<!-- AC:BEGIN -->\n- [ ] #1 Works\n<!-- AC:END -->\n",
+    );
+    task("completed/task-2 - Done.md", "id: task-2\ntitle: Done\nstatus: Done\nupdated_date: '2025-12-01 10:00'", "");
+    task("archive/tasks/task-3 - Away.md", "id: task-3\ntitle: Away\nstatus: To Do", "");
+    sandbox.write(repo.join("backlog/tasks/notes.md"), "# Notes\n");
+    sandbox.write(repo.join("backlog/docs/page.md"), "---\nid: doc-1\n---\n");
+    for args in [&["import", ".", "--dry-run", "--json"], &["import", "backlog", "backlog", "--json"]] as [&[&str]; 2] {
+        let answer = sandbox.way(&repo, args).data();
+        assert_eq!((counts(&answer).as_str(), answer["format"].as_str()), ("4 0 0 2", Some("backlog")));
+        assert_eq!(
+            answer["not_carried"],
+            json!([
+                { "item": "tasks/notes.md", "problem": "no front matter" },
+                { "item": "backlog:task-1.1", "problem": "it depends on backlog:task-9, which was not found" },
+            ])
+        );
+    }
+    let answer = sandbox.way(&repo, ["import", ".", "--json"]).data();
+    assert_eq!(counts(&answer), "0 0 4 1", "the repository's own ledger is not mistaken for an import source");
+    let answer = sandbox.way(&repo, ["import", "backlog/tasks", "--json"]).data();
+    assert_eq!(counts(&answer), "0 0 2 0", "the task folder alone is enough");
+    let id = |item: &str| {
+        let skipped = answer["skipped"].as_array().unwrap();
+        skipped.iter().find(|taken| taken["item"] == item).unwrap()["id"].as_str().unwrap().to_owned()
+    };
+    let part = show(&sandbox, &repo, &id("backlog:task-1.1"));
+    assert_eq!((part["title"].as_str(), part["assignee"].as_str()), (Some("Part: one"), Some("ann")));
+    assert_eq!(
+        (part["parent_id"].as_str(), part["status"].as_str()),
+        (Some(id("backlog:task-1").as_str()), Some("in_progress"))
+    );
+    assert_eq!(part["dependencies"].as_array().unwrap().len(), 1);
+    assert_eq!(part["acceptance_criteria"], "- [ ] #1 Works");
+    assert_eq!(ids(&sandbox, &repo, &["list", "--status", "closed"]).len(), 2);
+}
+
+#[test]
+fn tasks_of_two_projects_are_distinguished_and_recognised_from_another_clone() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    for (name, title) in [("one", "Base"), ("two", "Cellar")] {
+        let project = sandbox.git_repo(name);
+        sandbox.dir(project.join("backlog/tasks"));
+        sandbox.dir(project.join(".taskmaster/tasks"));
+        let task = |number: u32, more: &str| {
+            let text = format!("---\nid: task-{number}\ntitle: {title} {number}\nstatus: To Do\n{more}---\n");
+            sandbox.write(project.join(format!("backlog/tasks/task-{number} - x.md")), text);
+        };
+        task(1, "");
+        task(2, "dependencies:\n  - task-1\n");
+        let tasks = format!(r#"{{"master":{{"tasks":[{{"id":1,"title":"{title}","status":"pending"}}]}}}}"#);
+        sandbox.write(project.join(".taskmaster/tasks/tasks.json"), tasks);
+    }
+    let take = |format: &str, from: &str| counts(&sandbox.way(&repo, ["import", format, from, "--json"]).data());
+    sandbox.git(&sandbox.path("one"), ["remote", "add", "origin", "https://example.org/team/one"]);
+    for (format, count) in [("backlog", 2), ("taskmaster", 1)] {
+        for project in ["../one", "../two"] {
+            assert_eq!(take(format, project), format!("{count} 0 0 0"), "{format} {project}");
+            assert_eq!(take(format, project), format!("0 0 {count} 0"), "{format} {project}");
+        }
+    }
+    let titles = sandbox.way(&repo, ["list", "--json"]).data();
+    let titles: BTreeSet<&str> =
+        titles.as_array().unwrap().iter().map(|issue| issue["title"].as_str().unwrap()).collect();
+    assert_eq!(titles, BTreeSet::from(["Base", "Base 1", "Base 2", "Cellar", "Cellar 1", "Cellar 2"]));
+    assert_eq!(
+        sandbox.way(&repo, ["ready", "--json"]).data().as_array().unwrap().len(),
+        4,
+        "each depends on the task of its own project"
+    );
+
+    // A clone with another name, and another URL of the same remote.
+    std::fs::rename(sandbox.path("one"), sandbox.path("elsewhere")).unwrap();
+    let elsewhere = sandbox.path("elsewhere");
+    sandbox.git(&elsewhere, ["remote", "set-url", "origin", "git@example.org:team/one.git"]);
+    assert_eq!(take("backlog", "../elsewhere/backlog/tasks"), "0 0 2 0");
+    assert_eq!(take("taskmaster", "../elsewhere/.taskmaster/tasks/tasks.json"), "0 0 1 0");
+}
+
+#[test]
+fn tasks_imported_before_names_contained_their_project_are_recognised() {
+    let sandbox = sandbox();
+    let known = |number: u32, title: &str| {
+        format!(r#"{{"id":"a-{number}","title":"{title}","external_ref":"backlog:task-{number}"}}"#)
+    };
+    let ledger = [known(1, "Base"), known(2, "Renamed here"), known(3, "Roof")].join("\n") + "\n";
+    let repo = repo_with(&sandbox, "repo", &ledger);
+    for (name, titles) in [("same", ["Base", "Wall", "Roof", "New"]), ("other", ["Soil", "Wall", "Roof", "New"])] {
+        let folder = sandbox.dir(format!("{name}/backlog/tasks"));
+        for (number, title) in (1..).zip(titles) {
+            let text = format!("---\nid: task-{number}\ntitle: {title}\nstatus: To Do\n---\n");
+            sandbox.write(folder.join(format!("task-{number} - x.md")), text);
+        }
+    }
+    let take = |from: &str| sandbox.way(&repo, ["import", "backlog", from, "--json"]).data();
+    let answer = take("../same");
+    assert_eq!((counts(&answer).as_str(), &answer["added"][0]["item"]), ("1 0 3 0", &json!("backlog:same#task-4")));
+    assert_eq!(counts(&take("../same")), "0 0 4 0");
+    assert_eq!(counts(&take("../other")), "4 0 0 0", "most titles differ, so it is another project");
+    assert_eq!(counts(&take("../other")), "0 0 4 0");
+}
+
+#[test]
+fn parts_and_blockers_of_other_trackers_decide_what_is_ready() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.taskmaster/tasks");
+    sandbox.write(
+        repo.join(".taskmaster/tasks/tasks.json"),
+        r#"{"master":{"tasks":[{"id":1,"title":"Base","status":"pending","priority":"high"},{"id":2,"title":"Next","status":"pending","dependencies":[1],"subtasks":[{"id":1,"title":"One","status":"done"},{"id":2,"title":"Two","status":"pending","dependencies":[1]}]}]}}"#,
+    );
+    let answer = sandbox.way(&repo, ["import", ".", "--json"]).data();
+    assert_eq!((counts(&answer).as_str(), answer["format"].as_str()), ("4 0 0 0", Some("taskmaster")));
+    let base = answer["added"][0]["id"].as_str().unwrap();
+    assert_eq!(ids(&sandbox, &repo, &["ready"]), [base]);
+    assert_eq!(
+        ids(&sandbox, &repo, &["list", "--all", "--parent", answer["added"][1]["id"].as_str().unwrap()]).len(),
+        2
+    );
+
+    let tasks = r#"[{"uuid":"u-1","description":"Buy","status":"pending","entry":"20250101T000000Z","modified":"20250102T000000Z"},
+        {"uuid":"u-2","description":"Paint","status":"waiting","wait":"20270101T000000Z","depends":"u-1,u-3"},
+        {"uuid":"u-3","description":"Gone","status":"deleted","end":"20250102T000000Z"}]"#;
+    let answer = import(&sandbox, &repo, &[], tasks);
+    assert_eq!((counts(&answer).as_str(), answer["format"].as_str()), ("2 0 0 1", Some("taskwarrior")));
+    assert_eq!(answer["not_carried"][0]["problem"], "1 deleted issues are left out");
+    let buy = answer["added"][0]["id"].as_str().unwrap();
+    let paint = show(&sandbox, &repo, answer["added"][1]["id"].as_str().unwrap());
+    assert_eq!(paint["dependencies"][0]["depends_on_id"], buy);
+    assert_eq!(paint["defer_until"], "2027-01-01T00:00:00.000Z");
+    // A later import finds its dependencies in the ledger, and an issue deleted there is deleted here.
+    let later = r#"[{"uuid":"u-4","description":"Dry","status":"pending","depends":["u-2"]},{"uuid":"u-1","description":"Buy","status":"deleted","modified":"20270101T000000Z"}]"#;
+    let answer = import(&sandbox, &repo, &["taskwarrior", "--update"], later);
+    assert_eq!(counts(&answer), "1 1 0 0");
+    let dry = show(&sandbox, &repo, answer["added"][0]["id"].as_str().unwrap());
+    assert_eq!(dry["dependencies"][0]["depends_on_id"], paint["id"]);
+    assert_eq!(show(&sandbox, &repo, buy)["status"], "tombstone");
+    // An update must not close a cycle with a local dependency.
+    let circle =
+        r#"[{"uuid":"u-2","description":"Paint","status":"pending","modified":"20280101T000000Z","depends":["u-4"]}]"#;
+    let answer = import(&sandbox, &repo, &["taskwarrior", "--update"], circle);
+    assert_eq!(counts(&answer), "0 1 0 1");
+    assert!(answer["not_carried"][0]["problem"].as_str().unwrap().ends_with("would close a cycle"), "{answer}");
+}
+
+#[test]
+fn an_import_that_fails_names_the_reason_and_writes_nothing() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/empty");
+    sandbox.write(repo.join("page.txt"), "words\n");
+    sandbox.write(repo.join("latin.json"), b"[{\"number\":1,\"title\":\"\xe9\"}]");
+    sandbox.dir("repo/both/tasks");
+    sandbox.write(repo.join("both/tasks/tasks.json"), "{\"tasks\":[]}");
+    sandbox.write(repo.join("both/issues.jsonl"), "{\"id\":\"a\"}\n");
+    sandbox.write(repo.join("both/tasks/a.md"), "---\nid: a\n---\n");
+    for (args, code, expected) in [
+        ("page.txt", 2, "the formats are beads, github, backlog, taskmaster and taskwarrior"),
+        ("empty", 2, "the format of empty is unknown"),
+        ("both", 3, "has files of several tools: backlog, taskmaster, beads"),
+        ("nowhere.json", 2, "cannot read nowhere.json"),
+        ("github", 2, "no file given"),
+        ("githup page.txt", 2, "did you mean github?"),
+        ("github page.txt", 2, "page.txt: no readable item"),
+        ("github latin.json", 2, "latin.json: not UTF-8"),
+        ("github empty", 2, "github is imported from a file"),
+        ("taskmaster empty", 2, "empty has no files of taskmaster"),
+        ("taskmaster both/issues.jsonl", 2, "no tasks"),
+        ("backlog page.txt", 2, "no front matter"),
+        ("beads page.txt", 2, "no line is a record"),
+        ("taskwarrior -", 6, "the source contains nothing to import"),
+    ] {
+        let args: Vec<&str> = ["import"].into_iter().chain(args.split_whitespace()).collect();
+        let run = sandbox.way(&repo, &args).fails(code);
+        assert!(run.stderr.contains(expected), "{args:?}: {}", run.stderr);
+        assert!(!repo.join(LEDGER).exists(), "{args:?}");
+    }
+    let run = fed(&sandbox, &repo, &["import", "-", "--dry-run"], GITHUB.as_bytes());
+    expect![[r#"
+        2 added, 0 updated, 0 skipped, 0 not imported
+        --- stderr
+        note: nothing was written
+    "#]]
+    .assert_eq(&run.whole());
+    assert!(!repo.join(LEDGER).exists());
+}
+
+/// The tables of caw, as its migrations leave them.
+const CAW: &str = "
+    PRAGMA foreign_keys = OFF;
+    CREATE TABLE repositories (id TEXT PRIMARY KEY, path TEXT NOT NULL UNIQUE, name TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL);
+    CREATE TABLE workflows (id TEXT PRIMARY KEY, name TEXT NOT NULL, source_type TEXT NOT NULL, source_ref TEXT, source_content TEXT, status TEXT NOT NULL DEFAULT 'planning', initial_plan TEXT, plan_summary TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL, max_parallel_tasks INTEGER DEFAULT 1, auto_create_workspaces INTEGER DEFAULT 0, config TEXT, locked_by_session_id TEXT, locked_at INTEGER);
+    CREATE TABLE tasks (id TEXT PRIMARY KEY, workflow_id TEXT NOT NULL REFERENCES workflows(id) ON DELETE CASCADE, name TEXT NOT NULL, description TEXT, status TEXT NOT NULL DEFAULT 'pending', sequence INTEGER NOT NULL, parallel_group TEXT, plan TEXT, plan_summary TEXT, context TEXT, outcome TEXT, outcome_detail TEXT, workspace_id TEXT, repository_id TEXT, assigned_agent_id TEXT, claimed_at INTEGER, context_from TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL);
+    CREATE TABLE task_dependencies (task_id TEXT NOT NULL, depends_on_id TEXT NOT NULL, dependency_type TEXT NOT NULL DEFAULT 'blocks', PRIMARY KEY (task_id, depends_on_id));
+    CREATE TABLE checkpoints (id TEXT PRIMARY KEY, task_id TEXT NOT NULL, sequence INTEGER NOT NULL, checkpoint_type TEXT NOT NULL, summary TEXT NOT NULL, detail TEXT, files_changed TEXT, created_at INTEGER NOT NULL);
+    CREATE TABLE agents (id TEXT PRIMARY KEY, workflow_id TEXT, name TEXT NOT NULL, runtime TEXT NOT NULL, role TEXT NOT NULL DEFAULT 'worker', status TEXT NOT NULL DEFAULT 'offline', capabilities TEXT, current_task_id TEXT, workspace_path TEXT, last_heartbeat INTEGER, metadata TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL);
+    CREATE TABLE messages (id TEXT PRIMARY KEY, sender_id TEXT, recipient_id TEXT NOT NULL, message_type TEXT NOT NULL, subject TEXT, body TEXT NOT NULL, priority TEXT NOT NULL DEFAULT 'normal', status TEXT NOT NULL DEFAULT 'unread', workflow_id TEXT, task_id TEXT, reply_to_id TEXT, thread_id TEXT, created_at INTEGER NOT NULL, read_at INTEGER, expires_at INTEGER);
+    CREATE TABLE memories (id TEXT PRIMARY KEY, content TEXT);
+
+    INSERT INTO repositories VALUES ('rp_aaaaaaaaaaaa', '/elsewhere', 'elsewhere', 1, 1);
+    INSERT INTO workflows (id, name, source_type, source_content, status, plan_summary, created_at, updated_at, max_parallel_tasks, config)
+        VALUES ('wf_aaaaaaaaaaaa', 'release', 'github_issue', 'please', 'in_progress', 'ship it', 1000, 2000, 3, '{\"k\": 1}'),
+               ('wf_bbbbbbbbbbbb', 'gone', 'prompt', 'x', 'abandoned', NULL, 1000, 2000, 1, NULL),
+               ('wf_cccccccccccc', 'odd', 'linear', 'x', 'wobbling', NULL, 1000, 2000, -4, 'no json');
+    INSERT INTO tasks (id, workflow_id, name, description, status, sequence, context, outcome, outcome_detail, context_from, created_at, updated_at)
+        VALUES ('tk_aaaaaaaaaaa1', 'wf_aaaaaaaaaaaa', 'build', 'Compile', 'completed', 1, '{\"files_likely_affected\": [\"a.rs\"]}', 'built', NULL, NULL, 1000, 1500),
+               ('tk_aaaaaaaaaaa2', 'wf_aaaaaaaaaaaa', 'test', NULL, 'in_progress', 2, NULL, NULL, NULL, '[\"tk_aaaaaaaaaaa1\"]', 1000, 1600),
+               ('tk_aaaaaaaaaaa3', 'wf_aaaaaaaaaaaa', 'docs', NULL, 'failed', 3, NULL, NULL, 'no network', NULL, 1000, 1700),
+               ('tk_aaaaaaaaaaa4', 'wf_aaaaaaaaaaaa', 'docs', NULL, 'pending', 4, NULL, NULL, NULL, NULL, 1000, 1700),
+               ('tk_bbbbbbbbbbb1', 'wf_bbbbbbbbbbbb', 'never', NULL, 'pending', 1, NULL, NULL, NULL, NULL, 1000, 1000),
+               ('tk_ooooooooooo1', 'wf_none', 'orphan', NULL, 'pending', 1, NULL, NULL, NULL, NULL, 1000, 1000);
+    INSERT INTO task_dependencies VALUES
+        ('tk_aaaaaaaaaaa2', 'tk_aaaaaaaaaaa1', 'blocks'), ('tk_aaaaaaaaaaa1', 'tk_aaaaaaaaaaa2', 'blocks'), ('tk_aaaaaaaaaaa3', 'tk_bbbbbbbbbbb1', 'blocks');
+    INSERT INTO checkpoints VALUES
+        ('cp_aaaaaaaaaaa1', 'tk_aaaaaaaaaaa2', 1, 'progress', 'half', '{\"left\": [\"x\"]}', '[\"a.rs\"]', 1550),
+        ('cp_aaaaaaaaaaa2', 'tk_aaaaaaaaaaa2', 1, 'decision', 'the same number', NULL, NULL, 1560),
+        ('cp_aaaaaaaaaaa3', 'tk_aaaaaaaaaaa2', 3, 'musing', 'odd', NULL, NULL, 1570);
+    INSERT INTO agents (id, name, runtime, role, capabilities, created_at, updated_at)
+        VALUES ('ag_aaaaaaaaaaa1', 'worker', 'claude_code', 'worker', '[\"rust\"]', 1, 1), ('ag_aaaaaaaaaaa2', 'worker', 'codex', 'coordinator', NULL, 1, 1);
+    INSERT INTO messages (id, sender_id, recipient_id, message_type, body, workflow_id, task_id, created_at)
+        VALUES ('msg_aaaaaaaaaaa1', 'ag_aaaaaaaaaaa2', 'ag_aaaaaaaaaaa1', 'query', 'how far?', 'wf_aaaaaaaaaaaa', 'tk_aaaaaaaaaaa2', 1800),
+               ('msg_aaaaaaaaaaa2', NULL, 'ag_aaaaaaaaaaa1', 'status_update', 'about nothing', NULL, NULL, 1900);
+    INSERT INTO memories VALUES ('mem_aaaaaaaaaaaa', 'learned');
+";
+
+fn database(sandbox: &Sandbox, name: &str, sql: &str) -> PathBuf {
+    let path = sandbox.path(name);
+    Connection::open(&path).unwrap().execute_batch(sql).unwrap();
+    path
+}
+
+fn page(sandbox: &Sandbox, dir: &Path, reference: &str) -> WorkflowPage {
+    session(sandbox, dir, "looker", START, false).read(ShowWorkflow { workflow: reference.to_owned() }).unwrap()
+}
+
+fn notes(data: &Value) -> Vec<String> {
+    let notes = data["not_carried"].as_array().unwrap().iter();
+    notes.map(|note| format!("{}: {}", note["item"].as_str().unwrap(), note["problem"].as_str().unwrap())).collect()
+}
+
+#[test]
+fn a_caw_database_becomes_workflows_and_skipped_records_are_listed() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let file = database(&sandbox, "caw.db", CAW);
+    let before = std::fs::read(&file).unwrap();
+    let path = file.to_str().unwrap();
+    let dry = sandbox.way(&repo, ["import", "caw", path, "--dry-run", "--json"]).data();
+    assert_eq!((&dry["counts"]["added"], &dry["written"]), (&3.into(), &false.into()));
+    let data = sandbox.way(&repo, ["import", "caw", path, "--json"]).data();
+    assert_eq!(
+        data["counts"],
+        serde_json::json!({ "added": 3, "tasks": 5, "checkpoints": 3, "skipped": 0, "not_carried": 10 })
+    );
+    let again = sandbox.way(&repo, ["import", "caw", path, "--json"]).data();
+    assert_eq!(
+        (&again["counts"]["added"], &again["counts"]["skipped"]),
+        (&0.into(), &3.into()),
+        "a second import adds nothing"
+    );
+
+    let release = page(&sandbox, &repo, "wf_aaaaaaaaaaaa");
+    let workflow = &release.workflow.workflow;
+    assert_eq!(
+        (workflow.status, workflow.max_parallel),
+        (WorkflowStatus::Paused, Some(3)),
+        "an imported workflow is paused"
+    );
+    assert_eq!((workflow.summary.as_deref(), &workflow.config["caw"]["k"]), (Some("ship it"), &1.into()));
+    let states: Vec<_> = release.tasks.iter().map(|seen| (seen.task.name.as_str(), seen.task.status)).collect();
+    assert_eq!(
+        states,
+        [
+            ("build", TaskStatus::Completed),
+            ("test", TaskStatus::Pending),
+            ("docs", TaskStatus::Dead),
+            ("docs tk_aaaaaaaaaaa4", TaskStatus::Pending)
+        ]
+    );
+    assert_eq!(release.tasks[0].task.files, ["a.rs"]);
+    assert_eq!(
+        (&release.tasks[1].depends_on, &release.tasks[1].task.context_from),
+        (&vec!["build".into()], &vec!["build".into()])
+    );
+    assert_eq!(release.tasks[2].task.error.as_deref(), Some("no network"));
+    assert_eq!(page(&sandbox, &repo, "wf_bbbbbbbbbbbb").workflow.workflow.status, WorkflowStatus::Cancelled);
+
+    let mut builder = session(&sandbox, &repo, "builder", START, false);
+    let list = ListCheckpoints { task: "tk_aaaaaaaaaaa2".to_owned(), workflow: None, before: None, limit: 10 };
+    let checkpoints = builder.read(list).unwrap().checkpoints;
+    let kinds: Vec<_> = checkpoints.iter().map(|one| (one.sequence, one.kind)).collect();
+    assert_eq!(kinds, [(3, CheckpointKind::Progress), (2, CheckpointKind::Decision), (1, CheckpointKind::Progress)]);
+    let mut worker = session(&sandbox, &repo, "worker", START, false);
+    assert_eq!(worker.write(ListInbox { limit: 9, peek: true }).unwrap().messages[0].message.body, "how far?");
+    // Another agent can continue from the last checkpoint.
+    builder.write(waypost_core::op::ResumeWorkflow { workflow: "release".to_owned() }).unwrap();
+    let claimed = builder.write(claim("release/test")).unwrap();
+    assert!(claimed.context.text.contains("the same number"), "{}", claimed.context.text);
+
+    let notes = notes(&data);
+    for part in [
+        "orphan tk_ooooooooooo1",
+        "closes a cycle",
+        "not tasks of one workflow",
+        "\"musing\"",
+        "\"wobbling\"",
+        "1 memories",
+        "1 messages",
+        "1 repositories",
+        "an agent works on it in caw",
+    ] {
+        assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:#?}");
+    }
+    assert_eq!(std::fs::read(&file).unwrap(), before, "the database is not modified");
+}
+
+#[test]
+fn langgraph_threads_become_workflows_with_their_checkpoints() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let file = database(&sandbox, "threads.db", include_str!("../../fixtures/langgraph.sql"));
+    let path = file.to_str().unwrap();
+    let before = std::fs::read(&file).unwrap();
+    let data = sandbox.way(&repo, ["import", "langgraph", path, "--json"]).data();
+    assert_eq!(
+        data["counts"],
+        serde_json::json!({ "added": 2, "tasks": 2, "checkpoints": 7, "skipped": 0, "not_carried": 0 })
+    );
+    assert_eq!(sandbox.way(&repo, ["import", "langgraph", path, "--json"]).data()["counts"]["added"], 0);
+    let thread = page(&sandbox, &repo, "issue-42");
+    assert_eq!((thread.workflow.workflow.status, thread.tasks[0].task.name.as_str()), (WorkflowStatus::Paused, "main"));
+    let mut builder = session(&sandbox, &repo, "builder", START, false);
+    let list = ListCheckpoints { task: thread.tasks[0].task.id.to_string(), workflow: None, before: None, limit: 10 };
+    let checkpoints = builder.read(list).unwrap().checkpoints;
+    let newest = &checkpoints[0];
+    assert_eq!((newest.sequence, newest.summary.as_str()), (4, "step 2, loop"));
+    let values = &newest.detail["state"]["channel_values"];
+    assert_eq!(values["log"], serde_json::json!(["in", "a", "b"]));
+    assert_eq!(values["when"], serde_json::json!({ "type": "datetime.datetime", "value": "2026-01-01T00:00:00" }));
+    assert_eq!(values["raw"], serde_json::json!({ "base64": "AP8=" }));
+    assert_eq!(newest.detail["parent_checkpoint_id"], checkpoints[1].detail["checkpoint_id"]);
+    let waiting = page(&sandbox, &repo, "issue-43");
+    let list = ListCheckpoints { task: waiting.tasks[0].task.id.to_string(), workflow: None, before: None, limit: 1 };
+    let question = builder.read(list).unwrap().checkpoints.remove(0);
+    assert!(question.detail["writes"].to_string().contains("sure?"), "{}", question.detail);
+    assert_eq!(std::fs::read(&file).unwrap(), before);
+    let beside: Vec<_> = std::fs::read_dir(sandbox.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert!(!beside.iter().any(|name| name.to_str().unwrap().starts_with("threads.db-")), "{beside:?}");
+}
+
+#[test]
+fn records_in_a_write_ahead_log_are_imported_and_the_log_is_unchanged() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let path = sandbox.path("live.db");
+    let writer = Connection::open(&path).unwrap();
+    writer.execute_batch("PRAGMA journal_mode = WAL; PRAGMA wal_autocheckpoint = 0;").unwrap();
+    writer.execute_batch(include_str!("../../fixtures/langgraph.sql")).unwrap();
+    let files = ["live.db", "live.db-wal"].map(|name| std::fs::read(sandbox.path(name)).unwrap());
+    assert!(files[1].len() > files[0].len(), "everything is in the log");
+    let data = sandbox.way(&repo, ["import", "langgraph", path.to_str().unwrap(), "--json"]).data();
+    assert_eq!(data["counts"]["checkpoints"], 7);
+    assert_eq!(["live.db", "live.db-wal"].map(|name| std::fs::read(sandbox.path(name)).unwrap()), files);
+    let left = std::fs::read_dir(repo.join(".git/waypost")).unwrap();
+    assert!(!left.into_iter().any(|entry| entry.unwrap().file_name().to_str().unwrap().starts_with("import-")));
+}
+
+#[test]
+fn hostile_databases_are_refused_cleanly_and_bad_rows_are_listed() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let refuse = |name: &str, code: i32| {
+        let run = sandbox.way(&repo, ["import", "langgraph", sandbox.path(name).to_str().unwrap()]).fails(code);
+        assert!(!run.stderr.contains("panicked"), "{name}: {}", run.stderr);
+    };
+    sandbox.write("text.db", "no database");
+    refuse("text.db", 2);
+    refuse("nothing.db", 3);
+    sandbox.dir("folder.db");
+    refuse("folder.db", 2);
+    database(&sandbox, "other.db", "CREATE TABLE other (x)");
+    refuse("other.db", 2);
+    database(&sandbox, "columns.db", "CREATE TABLE checkpoints (thread_id, checkpoint_id)");
+    refuse("columns.db", 2);
+    let endless = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT i AS thread_id, i AS checkpoint_ns, i AS checkpoint_id, i AS parent_checkpoint_id, i AS type, i AS checkpoint, i AS metadata FROM n";
+    database(&sandbox, "view.db", &format!("CREATE VIEW checkpoints AS {endless}"));
+    refuse("view.db", 2);
+    let whole = std::fs::read(database(&sandbox, "whole.db", include_str!("../../fixtures/langgraph.sql"))).unwrap();
+    sandbox.write("cut.db", &whole[..whole.len() / 2]);
+    refuse("cut.db", 9);
+    let mut garbled = whole.clone();
+    garbled[100..4096].fill(0xff);
+    sandbox.write("garbled.db", garbled);
+    refuse("garbled.db", 9);
+    for args in [&["import", "caw", "-"][..], &["import", "caw", "whole.db", "--update"], &["import", "caw"]] {
+        let _ = sandbox.way(&repo, args).fails(2);
+    }
+
+    let rows = "CREATE TABLE checkpoints (thread_id, checkpoint_ns, checkpoint_id, parent_checkpoint_id, type, checkpoint, metadata);
+        INSERT INTO checkpoints VALUES
+            ('t' || char(27) || '[2J', '', '1', NULL, 'msgpack', X'C1', X'7B7D'),
+            ('t' || char(27) || '[2J', '', '2', NULL, 'pickle', X'80', X'C1'),
+            ('t' || char(27) || '[2J', 'sub', '3', NULL, 'json', '{\"ts\": \"2026-01-01T00:00:00Z\", \"a\": \"\\u0000\"}', '{\"step\": 1}'),
+            (NULL, '', NULL, NULL, NULL, NULL, NULL),
+            ('" .to_owned() + &"long".repeat(100) + "', '', '9', NULL, 'msgpack', zeroblob(100), NULL)";
+    database(&sandbox, "bad.db", &rows);
+    let path = sandbox.path("bad.db");
+    let data = sandbox.way(&repo, ["import", "langgraph", path.to_str().unwrap(), "--json"]).data();
+    assert_eq!((&data["counts"]["added"], &data["counts"]["checkpoints"]), (&2.into(), &4.into()));
+    assert_eq!(notes(&data).len(), 5, "{data}");
+    for args in [&["import", "langgraph", path.to_str().unwrap()][..], &["status"], &["events"]] {
+        let shown = sandbox.way(&repo, args).ok().stdout;
+        assert!(!shown.contains('\u{1b}'), "{args:?}: {shown:?}");
+    }
+}

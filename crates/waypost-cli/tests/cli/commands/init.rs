@@ -1,0 +1,70 @@
+//! `way init`.
+
+use std::process::Stdio;
+
+use serde_json::json;
+
+use crate::support::config::get;
+use crate::support::vcs::place;
+use crate::support::{sandbox, text};
+
+#[test]
+fn init_writes_the_prefix_and_the_scope_once() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("My Repo");
+    let data = sandbox.way(&repo, ["init", "--json"]).data();
+    assert_eq!(data["prefix"], "my-repo");
+    let config = repo.join(".waypost/config.toml");
+    assert_eq!(std::fs::read_to_string(&config).unwrap(), "prefix = \"my-repo\"\n");
+    let again = sandbox.way(&repo, ["init", "--json"]).data();
+    assert_eq!((&again["created"], &again["prefix"]), (&json!([]), &json!("my-repo")));
+    let _ = sandbox.way(&repo, ["init", "--prefix", "mine"]).ok();
+    assert_eq!(std::fs::read_to_string(&config).unwrap(), "prefix = \"mine\"\n");
+    let _ = sandbox.way(&repo, ["init", "--prefix", "Not A Prefix"]).fails(2);
+    let data = sandbox.way(&repo, ["init", "--scope", "global", "--json"]).data();
+    assert_eq!(
+        (&data["scope"], &data["store"]),
+        (&json!("global"), &json!(sandbox.path("home/.waypost/state.db").to_str().unwrap()))
+    );
+    assert_eq!(get(&sandbox, &repo, "scope"), ("global".to_owned(), "private".to_owned()));
+}
+
+#[test]
+fn b21_a_fork_is_detected_only_on_a_terminal() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.git(&repo, ["remote", "add", "origin", "git@example.org:me/p"]);
+    sandbox.git(&repo, ["remote", "add", "upstream", "https://example.org/team/p"]);
+    // Run on a terminal, with typed answers.
+    let mut command = sandbox.command("script", &repo);
+    command.args(["-qec", &format!("'{}' init", env!("CARGO_BIN_EXE_way")), "/dev/null"]);
+    let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"y\n../plans\n").unwrap();
+    let output = child.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert!(shown.contains("looks like a fork") && shown.contains("Path of the planning repository?"), "{shown}");
+    assert!(sandbox.path("plans/.waypost").is_dir(), "{shown}");
+    assert!(!repo.join(".waypost").exists());
+    let again = sandbox.git_repo("again");
+    sandbox.git(&again, ["remote", "add", "upstream", "https://example.org/team/p"]);
+    let _ = sandbox.way(&again, ["init"]).ok();
+    assert!(again.join(".waypost/config.toml").exists(), "without a terminal there is no prompt");
+}
+
+#[test]
+fn a_directory_without_version_control_becomes_a_repository_by_init() {
+    let sandbox = sandbox();
+    let dir = sandbox.dir("plain");
+    let sub = sandbox.dir("plain/sub");
+    let _ = sandbox.way(&dir, ["status"]).fails(2);
+    let _ = sandbox.way(&dir, ["init"]).ok();
+    for from in [&dir, &sub] {
+        let data = place(&sandbox, from);
+        assert_eq!(data["repository"]["vcs"], "none");
+        assert_eq!(data["store"]["path"], text(&dir.join(".waypost/local/state.db")));
+    }
+    let _ = sandbox.way(&sub, ["db", "probe"]).ok();
+    // Version control that is added later does not commit private files.
+    sandbox.git(&dir, ["init", "-q"]);
+    assert!(!sandbox.git(&dir, ["status", "--porcelain", "-uall"]).contains("local"));
+}

@@ -1,0 +1,5 @@
+//! Stores on a PostgreSQL server.
+
+mod failover;
+mod frozen;
+mod servers;

@@ -1,0 +1,147 @@
+//! Repositories whose jobs run in workspaces.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::mpsc;
+use std::time::{Duration, Instant};
+
+use rustix::process::{Pid, kill_process};
+use serde_json::Value;
+use waypost_testkit::{Run, Sandbox};
+
+use crate::support::{interruption, sandbox};
+
+/// How long the job of a test may take. A job that is not ended would sleep for much longer.
+pub(crate) const JOB_TIMEOUT: Duration = Duration::from_secs(45);
+
+/// A repository with a commit and a remote, where jobs are started.
+pub(crate) struct Shop {
+    pub(crate) sandbox: Sandbox,
+    pub(crate) repo: PathBuf,
+    pub(crate) remote: PathBuf,
+}
+
+impl Shop {
+    pub(crate) fn new() -> Shop {
+        let sandbox = sandbox();
+        let repo = sandbox.git_repo("repo");
+        let remote = sandbox.path("remote.git");
+        sandbox.git(&repo, ["init", "--quiet", "--bare", "--initial-branch=main", remote.to_str().unwrap()]);
+        sandbox.write(sandbox.path("home/.gitconfig"), "[user]\n\tname = A\n\temail = a@example.org\n");
+        sandbox.write(repo.join("file"), "one\n");
+        sandbox.write(repo.join(".gitignore"), "ignored\n.env\n");
+        sandbox.git(&repo, ["add", "."]);
+        sandbox.git(&repo, ["commit", "--quiet", "-m", "First"]);
+        sandbox.git(&repo, ["remote", "add", "origin", remote.to_str().unwrap()]);
+        sandbox.git(&repo, ["push", "--quiet", "origin", "HEAD:main"]);
+        Shop { sandbox, repo, remote }
+    }
+
+    #[track_caller]
+    pub(crate) fn way<const N: usize>(&self, args: [&str; N]) -> Run {
+        self.run(&args)
+    }
+
+    /// Runs a command with `--quiet`.
+    #[track_caller]
+    pub(crate) fn run(&self, args: &[&str]) -> Run {
+        Run::of(&self.command().args(args).output().unwrap())
+    }
+
+    /// A command that uses the real clock, as the commands of jobs do.
+    pub(crate) fn command(&self) -> Command {
+        let mut command = self.sandbox.way_command(&self.repo);
+        command.env_remove("WAYPOST_TEST_CLOCK").arg("--quiet");
+        command
+    }
+
+    /// Runs a job to its end and returns its record. A job that does not end is cancelled and fails the test.
+    #[track_caller]
+    pub(crate) fn job(&self, flags: &[&str], script: &str) -> Value {
+        let mut command = self.command();
+        command.args(["job", "start", "--json"]).args(flags).args(["--", "sh", "-c", script]);
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let pid = Pid::from_child(&child);
+        let (sender, receiver) = mpsc::channel();
+        std::thread::spawn(move || sender.send(child.wait_with_output()));
+        let output = receiver.recv_timeout(JOB_TIMEOUT).unwrap_or_else(|_| {
+            kill_process(pid, interruption()).unwrap();
+            let said = receiver.recv_timeout(Duration::from_secs(10)).map(|output| Run::of(&output.unwrap()).whole());
+            panic!("nothing ended the job in {JOB_TIMEOUT:?}: {flags:?} {script}\n{}", said.unwrap_or_default());
+        });
+        let run = Run::of(&output.unwrap());
+        serde_json::from_str::<Value>(&run.stdout).unwrap_or_else(|_| panic!("{}", run.whole()))["data"].clone()
+    }
+
+    /// Starts a job in the background.
+    #[track_caller]
+    pub(crate) fn started(&self, flags: &[&str], script: &str) -> Value {
+        let args = [&["job", "start", "--json", "--detach"], flags, &["--", "sh", "-c", script]].concat();
+        self.run(&args).data()
+    }
+
+    pub(crate) fn show(&self, job: &Value) -> Value {
+        self.way(["job", "show", "--json", job["id"].as_str().unwrap()]).data()
+    }
+
+    pub(crate) fn workspaces(&self) -> Vec<Value> {
+        self.way(["ws", "list", "--json"]).data().as_array().unwrap().clone()
+    }
+
+    /// The directory of all workspaces.
+    pub(crate) fn root(&self) -> PathBuf {
+        self.sandbox.path("home/.waypost/workspaces")
+    }
+
+    pub(crate) fn workflow(&self, plan: &Value) {
+        let file = self.sandbox.path("plan.json");
+        self.sandbox.write(&file, plan.to_string());
+        let _ = self.way(["workflow", "create", "w", "--plan", file.to_str().unwrap(), "--start"]).ok();
+    }
+}
+
+/// Waits for a condition, and fails with its description after a timeout.
+#[track_caller]
+pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    let end = Instant::now() + Duration::from_mins(1);
+    while !is_so() {
+        assert!(Instant::now() < end, "timed out waiting until {what}");
+        std::thread::yield_now();
+    }
+}
+
+pub(crate) fn path(value: &Value) -> &Path {
+    Path::new(value.as_str().unwrap_or_else(|| panic!("{value} is no path")))
+}
+
+pub(crate) fn is_alive(pid: &str) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{}/stat", pid.trim())).unwrap_or_default();
+    !stat.is_empty() && !stat.contains(") Z ")
+}
+
+pub(crate) fn pid_of(value: &Value) -> Pid {
+    Pid::from_raw(i32::try_from(value["pid"].as_i64().unwrap()).unwrap()).unwrap()
+}
+
+/// The state of a repository that a job must not change.
+pub(crate) fn state_of(shop: &Shop) -> Vec<Vec<u8>> {
+    let git = shop.repo.join(".git");
+    let refs = shop.sandbox.git(&shop.repo, ["for-each-ref"]);
+    let index = fs::metadata(git.join("index")).unwrap();
+    vec![
+        refs.into_bytes(),
+        fs::read(git.join("index")).unwrap(),
+        format!("{:?}", index.modified().unwrap()).into_bytes(),
+        fs::read(git.join("config")).unwrap(),
+        fs::read(git.join("HEAD")).unwrap(),
+        fs::read(shop.repo.join("file")).unwrap(),
+    ]
+}
+
+impl Shop {
+    /// A prefix that only the command lines of this shop's supervisors have.
+    pub(crate) fn supervisors(&self) -> String {
+        format!("--db {}.*job supervise", self.repo.join(".git/waypost/state.db").display())
+    }
+}
