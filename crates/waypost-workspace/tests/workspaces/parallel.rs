@@ -105,7 +105,7 @@ fn abandoning_a_plan_removes_a_worktree_that_git_left_locked() {
 }
 
 #[test]
-fn fault_48_a_killed_make_leaves_nothing_that_its_plan_does_not_name() {
+fn f48_a_killed_make_leaves_nothing_that_its_plan_does_not_name() {
     const ROUNDS: u64 = 30;
     if let Some(plan) = std::env::var_os("WAYPOST_TEST_PLAN") {
         // The process that is killed.

@@ -241,7 +241,7 @@ fn t15_swapping_directories_for_links_during_a_removal_harms_nothing_outside() {
 }
 
 #[test]
-fn fault_49_an_interrupted_removal_is_resumed() {
+fn f49_an_interrupted_removal_is_resumed() {
     hermetic(|scene| {
         let repo = scene.repo();
         let (plan, made) = scene.make(&repo, "job");

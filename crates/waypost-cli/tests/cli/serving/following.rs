@@ -102,7 +102,7 @@ fn a_stream_resumes_where_the_last_one_ended() {
 }
 
 #[test]
-fn t55_a_slow_reader_gets_every_event_and_delays_no_other_reader() {
+fn f55_a_slow_reader_gets_every_event_and_delays_no_other_reader() {
     let server = Server::start(&[]);
     // It reads nothing until all events are written.
     let mut slow = Stream::open(server.ask("GET", "/api/v1/events?kind=store"));

@@ -225,7 +225,7 @@ fn a_command_on_another_machine_follows_the_log_of_a_job() {
 }
 
 #[test]
-fn fault_54_a_job_requested_when_the_server_was_killed_is_not_run_twice() {
+fn f54_a_job_requested_when_the_server_was_killed_is_not_run_twice() {
     let mut server = Server::with_commit();
     let ran = server.sandbox.path("ran");
     let body = json!({ "command": ["sh", "-c", format!("echo once >> {}", ran.display())] });
@@ -253,7 +253,7 @@ fn fault_54_a_job_requested_when_the_server_was_killed_is_not_run_twice() {
 }
 
 #[test]
-fn fault_55_a_slow_reader_of_a_log_is_told_what_is_missing_and_delays_no_other_reader() {
+fn f55_a_slow_reader_of_a_log_is_told_what_is_missing_and_delays_no_other_reader() {
     let server = Server::with_commit_and(&["--config", "jobs.log_limit=64KB"]);
     let go = server.sandbox.path("go");
     let script = format!("echo first; until [ -e {} ]; do sleep 0.02; done; yes | head -c 12000000", go.display());

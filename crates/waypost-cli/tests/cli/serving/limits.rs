@@ -42,7 +42,7 @@ fn t32_silent_connections_do_not_block_other_clients() {
 }
 
 #[test]
-fn fault_54_a_client_that_disconnects_leaves_a_complete_write_or_none() {
+fn f54_a_client_that_disconnects_leaves_a_complete_write_or_none() {
     let server = Server::start(&[]);
     let body = json!({ "name": "w", "plan": { "tasks": [{ "name": "a" }, { "name": "b" }] } });
     let ask = server.ask("POST", "/api/v1/workflows").json(&body);
