@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 mod bench;
+mod requirements;
 mod structure;
 mod tidy;
 mod tools;
@@ -22,7 +23,7 @@ Usage: cargo xtask COMMAND
   bench server     measure operations over HTTP with up to 150 clients, and the memory of the server
   bench workspace  measure workspaces of a repository of 20,000 files
   docs             regenerate docs/commands.md and the expected outputs of tests, build the API docs
-  tidy             check the house rules alone: structure, words, files and the code map
+  tidy             check the house rules alone: structure, words, files, the code map and the tests of requirements
 
 Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
 postgres and clock

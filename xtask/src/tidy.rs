@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Result, structure};
+use crate::{Result, requirements, structure};
 
 /// Maximum number of crates in `Cargo.lock`. Raise it only with a reason in the commit.
 const MAX_CRATES: usize = 260;
@@ -89,6 +89,7 @@ pub(crate) fn check(root: &Path) -> Result {
     }
     check_architecture(root, &mut complaints)?;
     structure::check(root, &mut complaints)?;
+    requirements::check(root, &mut complaints)?;
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
 }
 
