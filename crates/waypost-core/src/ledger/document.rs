@@ -527,6 +527,19 @@ mod tests {
     }
 
     #[test]
+    fn f40_a_line_that_is_too_long_is_reported_kept_and_hides_no_other() {
+        let long = "x".repeat(MAX_LINE_BYTES);
+        let before = format!("{{\"id\":\"a\"}}\n{{\"id\":\"b\",\"title\":\"{long}\"}}\n{{\"id\":\"c\"}}\n");
+        let mut document = parse(&before);
+        let contents: Vec<Content> = document.contents().collect();
+        assert!(matches!(&contents[1], Content::Damaged(why) if why == "longer than 16 MiB"), "it is not reported");
+        let issue = |id: &str| Content::Issue(id.to_owned());
+        assert_eq!((contents.len(), &contents[0], &contents[2]), (3, &issue("a"), &issue("c")));
+        document.insert(&record("d")).unwrap();
+        assert!(text(&document) == before + "{\"id\":\"d\"}\n", "another line changed");
+    }
+
+    #[test]
     fn no_line_is_inserted_between_conflict_markers_or_made_too_long() {
         let text_before =
             "{\"id\":\"a\"}\n<<<<<<< HEAD\n{\"id\":\"c\"}\n=======\n{\"id\":\"e\"}\n>>>>>>> x\n{\"id\":\"z\"}\n";

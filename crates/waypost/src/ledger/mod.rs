@@ -678,3 +678,32 @@ pub(crate) fn check_inside(path: &Path, root: &Path) -> Result<()> {
 fn is_dangling_link(path: &Path) -> bool {
     path.is_symlink() && !path.exists()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn b18_opening_by_path_reads_the_configuration_and_an_explicit_one_replaces_it() {
+        let dir = waypost_testkit::temp_dir();
+        let [project, planning, other] = ["project", "planning", "other"].map(|name| {
+            let repository = dir.path().join(name);
+            std::fs::create_dir_all(repository.join(".waypost")).unwrap();
+            let issue = Edit { title: Some(name.to_owned()), ..Edit::default() };
+            Ledger::open(&repository).unwrap().add(&issue).unwrap();
+            repository
+        });
+        let config = "[repos]\nadditional = ['../planning']\n";
+        waypost_fs::replace(&project.join(".waypost/config.toml"), config.as_bytes(), 0o600).unwrap();
+        let titles = |ledger: Ledger| {
+            let issues = ledger.list(&Filter::default(), Sort::Priority).unwrap();
+            let mut titles: Vec<String> = issues.into_iter().map(|issue| issue.title).collect();
+            titles.sort();
+            titles
+        };
+        assert_eq!(titles(Ledger::open(&project).unwrap()), ["planning", "project"]);
+        assert_eq!(titles(Ledger::open(&planning).unwrap()), ["planning"]);
+        let explicit = Config { primary: project, additional: vec![other], actor: None };
+        assert_eq!(titles(Ledger::with_config(explicit).unwrap()), ["other", "project"]);
+    }
+}

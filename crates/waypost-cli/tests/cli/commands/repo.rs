@@ -166,7 +166,8 @@ fn b8_every_pair_of_status_and_visibility_is_kept() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
-    let pairs = ["open", "in_progress", "closed", "deferred"].map(|status| {
+    let statuses = ["open", "in_progress", "hooked", "blocked", "deferred", "pinned", "closed"];
+    let pairs = statuses.map(|status| {
         ["local", "proposed", "canonical"].map(|visibility| {
             let pair = serde_json::json!({ "id": format!("{status}-{visibility}"), "title": "x", "status": status, "visibility": visibility });
             format!("{pair}\n")
@@ -179,5 +180,5 @@ fn b8_every_pair_of_status_and_visibility_is_kept() {
         let pair = format!("{}-{}", issue["status"].as_str().unwrap(), issue["visibility"].as_str().unwrap());
         assert_eq!(issue["id"], pair);
     }
-    assert_eq!(list.as_array().unwrap().len(), 12);
+    assert_eq!(list.as_array().unwrap().len(), 21);
 }

@@ -1,14 +1,16 @@
 //! `way serve`: starting and stopping. The requests are in `serving/`.
 
-use std::io::Read as _;
-use std::net::TcpListener;
+use std::io::{Read as _, Write as _};
+use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::symlink;
+use std::time::Duration;
 
 use rustix::process::Signal;
 use serde_json::json;
 
-use crate::serving::Server;
-use crate::support::sandbox;
+use super::Server;
+use crate::jobs::until;
+use crate::sandbox;
 
 #[test]
 fn t8_other_machines_are_served_only_if_confirmed_by_a_second_flag() {
@@ -104,4 +106,79 @@ fn the_owners_token_is_not_used_if_others_can_read_it() {
     assert!(run.stderr.contains("gives other users access") && run.stderr.contains("way token rotate own"), "{run:#?}");
     let _ = server.way(&["token", "rotate", "own"]).ok();
     assert_eq!(server.remote(&["workflow", "list", "--json"]).data(), json!([]));
+}
+
+/// Returns the processor time that a process has used, in ticks of 10 ms.
+fn ticks(child: &std::process::Child) -> u64 {
+    let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
+    let fields: Vec<u64> = stat.rsplit_once(')').unwrap().1.split(' ').filter_map(|field| field.parse().ok()).collect();
+    // The state is no number, so the user's and the system's time are at 10 and 11.
+    fields[10] + fields[11]
+}
+
+#[test]
+fn f13_a_server_without_free_descriptors_waits_and_recovers() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let mut command = sandbox.command("prlimit", &repo);
+    command.args(["--nofile=64", env!("CARGO_BIN_EXE_way")]);
+    let (child, said, token) = Server::launch_with(&sandbox, command, &[]);
+    let server = Server { sandbox, repo, child, said, token };
+    server.post("/api/v1/workflows", &json!({ "name": "before" })).data();
+    let mut session = TcpStream::connect(server.host()).unwrap();
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", server.host());
+    let mut ask = || {
+        session.write_all(request.as_bytes()).unwrap();
+        let mut answer = [0; 12];
+        session.read_exact(&mut answer).unwrap();
+        let mut rest = [0; 4096];
+        let _ = session.read(&mut rest).unwrap();
+        String::from_utf8(answer.to_vec()).unwrap()
+    };
+    assert_eq!(ask(), "HTTP/1.1 200");
+    let held: Vec<TcpStream> = (0..100).map(|_| TcpStream::connect(server.host()).unwrap()).collect();
+    let open = || std::fs::read_dir(format!("/proc/{}/fd", server.child.id())).unwrap().count();
+    until("no descriptor is free", || open() >= 60);
+    let before = ticks(&server.child);
+    waypost_testkit::pass(Duration::from_secs(1));
+    let used = ticks(&server.child) - before;
+    assert!(used < 50, "it uses {used} of 100 ticks while it waits");
+    assert_eq!(ask(), "HTTP/1.1 200", "an existing connection is served");
+    drop(held);
+    until("it accepts again", || open() < 40);
+    server.post("/api/v1/workflows", &json!({ "name": "after" })).data();
+    assert_eq!(server.way(&["workflow", "list", "--json"]).data().as_array().unwrap().len(), 2);
+}
+
+#[test]
+fn f21_of_ten_servers_that_start_at_once_one_runs() {
+    for round in 0..3 {
+        let sandbox = sandbox();
+        let repo = sandbox.git_repo("repo");
+        let start = |number| {
+            let mut command = sandbox.way_command(&repo);
+            let log = std::fs::File::create(sandbox.path(format!("log{number}"))).unwrap();
+            command.args(["serve", "--port", "0", "--json"]).stdout(std::process::Stdio::piped()).stderr(log);
+            command.spawn().unwrap()
+        };
+        let mut servers: Vec<_> = (0..10).map(start).collect();
+        let mut codes = Vec::new();
+        until("nine have ended", || {
+            servers.retain_mut(|server| {
+                let ended = server.try_wait().unwrap();
+                codes.extend(ended.map(|status| status.code()));
+                ended.is_none()
+            });
+            servers.len() <= 1
+        });
+        assert_eq!((servers.len(), codes), (1, vec![Some(4); 9]), "round {round}");
+        let mut line = String::new();
+        let mut output = std::io::BufReader::new(servers[0].stdout.take().unwrap());
+        std::io::BufRead::read_line(&mut output, &mut line).unwrap();
+        let said: serde_json::Value = serde_json::from_str(&line).unwrap();
+        let store = format!("unix:{}", said["data"]["socket"].as_str().unwrap());
+        let _ = sandbox.way(&repo, ["--quiet", "--db", &store, "workflow", "create", "w"]).ok();
+        servers[0].kill().unwrap();
+        servers[0].wait().unwrap();
+    }
 }
