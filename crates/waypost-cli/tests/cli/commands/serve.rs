@@ -9,6 +9,7 @@ use rustix::process::Signal;
 use serde_json::json;
 
 use super::Server;
+use crate::across::Companion;
 use crate::jobs::until;
 use crate::sandbox;
 
@@ -159,13 +160,13 @@ fn f21_of_ten_servers_that_start_at_once_one_runs() {
             let mut command = sandbox.way_command(&repo);
             let log = std::fs::File::create(sandbox.path(format!("log{number}"))).unwrap();
             command.args(["serve", "--port", "0", "--json"]).stdout(std::process::Stdio::piped()).stderr(log);
-            command.spawn().unwrap()
+            Companion(command.spawn().unwrap())
         };
         let mut servers: Vec<_> = (0..10).map(start).collect();
         let mut codes = Vec::new();
         until("nine have ended", || {
             servers.retain_mut(|server| {
-                let ended = server.try_wait().unwrap();
+                let ended = server.0.try_wait().unwrap();
                 codes.extend(ended.map(|status| status.code()));
                 ended.is_none()
             });
@@ -173,12 +174,10 @@ fn f21_of_ten_servers_that_start_at_once_one_runs() {
         });
         assert_eq!((servers.len(), codes), (1, vec![Some(4); 9]), "round {round}");
         let mut line = String::new();
-        let mut output = std::io::BufReader::new(servers[0].stdout.take().unwrap());
+        let mut output = std::io::BufReader::new(servers[0].0.stdout.take().unwrap());
         std::io::BufRead::read_line(&mut output, &mut line).unwrap();
         let said: serde_json::Value = serde_json::from_str(&line).unwrap();
         let store = format!("unix:{}", said["data"]["socket"].as_str().unwrap());
         let _ = sandbox.way(&repo, ["--quiet", "--db", &store, "workflow", "create", "w"]).ok();
-        servers[0].kill().unwrap();
-        servers[0].wait().unwrap();
     }
 }
