@@ -302,3 +302,21 @@ fn blockers_of_a_task_are_named_in_plan_order() {
     let error = bench.claim("agent1", "last").unwrap_err();
     assert_eq!(error.to_string(), "task last waits for d (pending), a (pending), c (pending), b (pending)");
 }
+
+#[test]
+fn i9_the_most_urgent_of_the_ready_tasks_is_claimed() {
+    let mut bench = Bench::new();
+    bench.start(&json!([
+        { "name": "low", "priority": 4 },
+        { "name": "normal" },
+        { "name": "blocked", "priority": 0, "depends_on": ["high"] },
+        { "name": "high", "priority": 1 },
+    ]));
+    let mut order = Vec::new();
+    for _ in 0..4 {
+        let claimed = bench.0.write("agent1", claim(None)).unwrap().task.task.name;
+        bench.0.write("agent1", finish(&claimed)).unwrap();
+        order.push(claimed);
+    }
+    assert_eq!(order, ["high", "blocked", "normal", "low"]);
+}
