@@ -5,9 +5,10 @@
 //! are distinct.
 
 use std::ffi::OsStr;
-use std::fmt::Write as _;
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
+
+use percent_encoding::{percent_decode_str, percent_encode_byte};
 
 const SCHEME: &str = "file://";
 
@@ -19,9 +20,7 @@ pub fn to_text(path: &Path) -> String {
     let mut text = String::from(SCHEME);
     for chunk in path.as_os_str().as_bytes().utf8_chunks() {
         text.push_str(&chunk.valid().replace('%', "%25"));
-        for byte in chunk.invalid() {
-            write!(text, "%{byte:02X}").expect("writing to a string cannot fail");
-        }
+        text.extend(chunk.invalid().iter().map(|byte| percent_encode_byte(*byte)));
     }
     text
 }
@@ -31,22 +30,7 @@ pub fn from_text(text: &str) -> PathBuf {
     let Some(encoded) = text.strip_prefix(SCHEME) else {
         return PathBuf::from(text);
     };
-    let mut bytes = Vec::with_capacity(encoded.len());
-    let mut rest = encoded.as_bytes();
-    while let Some((&first, after)) = rest.split_first() {
-        let decoded = match (first, after) {
-            (b'%', [high, low, ..]) => hex(*high).zip(hex(*low)).map(|(high, low)| high << 4 | low),
-            _ => None,
-        };
-        if let Some(byte) = decoded {
-            bytes.push(byte);
-            rest = &after[2..];
-        } else {
-            bytes.push(first);
-            rest = after;
-        }
-    }
-    PathBuf::from(std::ffi::OsString::from_vec(bytes))
+    PathBuf::from(std::ffi::OsString::from_vec(percent_decode_str(encoded).collect()))
 }
 
 /// The text form for serde: `#[serde(with = "path_text::serde")]`.
@@ -86,10 +70,6 @@ pub mod optional {
 /// Returns a name for a path: its last component, or the path itself for `/`.
 pub fn name_of(path: &Path) -> String {
     path.file_name().unwrap_or(OsStr::new("/")).to_string_lossy().into_owned()
-}
-
-fn hex(digit: u8) -> Option<u8> {
-    char::from(digit).to_digit(16).and_then(|value| u8::try_from(value).ok())
 }
 
 #[cfg(test)]

@@ -7,11 +7,14 @@ use std::collections::BTreeSet;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, percent_encode};
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OpenFlags};
 use waypost_core::tables::{Datum, Row, Tables};
 use waypost_core::{Error, Result};
 
+/// The bytes of a path that are escaped in a URI.
+const ESCAPED: &AsciiSet = &NON_ALPHANUMERIC.remove(b'/').remove(b'.').remove(b'-').remove(b'_');
 /// The first bytes of every SQLite database.
 const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 /// Larger files are refused, because all rows are read into memory.
@@ -87,14 +90,7 @@ fn check(path: &Path) -> Result<()> {
 /// Returns a URI with which SQLite locks nothing and creates no files beside the database.
 fn uri(path: &Path) -> String {
     use std::os::unix::ffi::OsStrExt as _;
-    let bytes = path.as_os_str().as_bytes();
-    let escaped: String = bytes
-        .iter()
-        .map(|byte| match byte {
-            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'.' | b'-' | b'_' => char::from(*byte).to_string(),
-            other => format!("%{other:02X}"),
-        })
-        .collect();
+    let escaped = percent_encode(path.as_os_str().as_bytes(), ESCAPED);
     format!("file:{escaped}?immutable=1")
 }
 

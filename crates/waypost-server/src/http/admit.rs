@@ -12,9 +12,10 @@ use serde_json::json;
 use waypost_core::Error;
 
 use super::guard::Transport;
-use super::text::{hash, hex, pairs};
+use super::text::{hash, pairs};
 use super::{Shared, answer, blocking, guard, lock};
 use waypost::access::Grant;
+use waypost::tokens::hex;
 
 /// Maximum concurrent requests per token.
 const MAX_REQUESTS_PER_TOKEN: usize = 256;

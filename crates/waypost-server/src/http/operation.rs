@@ -13,11 +13,12 @@ use waypost_core::op::{self, Effect};
 use waypost_core::{Error, Result};
 
 use super::route::Op;
-use super::text::{hash, hex, pairs, text_header};
+use super::text::{hash, pairs, text_header};
 use super::{READ_TIMEOUT, Shared, answer, blocking, caller, logs, no_answer_error, sse, start_event_stream};
 use waypost::access::{Grant, Role};
 use waypost::app::{Call, Reply};
 use waypost::origin::{self, Origin};
+use waypost::tokens::hex;
 
 /// Maximum size of a request body.
 const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;

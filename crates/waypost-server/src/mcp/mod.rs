@@ -26,6 +26,7 @@ use waypost_core::nearest::nearest;
 use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
 
+use crate::percent;
 use answers::Answer;
 use stdin::Stdin;
 use waypost::access::Grant;
@@ -244,7 +245,7 @@ impl ServerHandler for Tools {
     ) -> Result<ReadResourceResponse, ErrorData> {
         let (tool, arguments) = if request.uri == STATUS {
             ("status", json!({}))
-        } else if let Some(task) = request.uri.strip_prefix(CONTEXT).and_then(percent_decode) {
+        } else if let Some(task) = request.uri.strip_prefix(CONTEXT).and_then(context_task) {
             ("context", json!({ "task": task }))
         } else {
             return Err(ErrorData::resource_not_found(format!("unknown resource {:?}", request.uri), None));
@@ -329,21 +330,9 @@ fn error_body(error: &Error) -> Value {
     } })
 }
 
-/// Decodes the percent-encoding of a part of a URI. Returns `None` if the result is empty or not UTF-8.
-fn percent_decode(part: &str) -> Option<String> {
-    let mut bytes = Vec::new();
-    let mut rest = part.as_bytes();
-    while let Some((first, after)) = rest.split_first() {
-        rest = after;
-        if *first == b'%' {
-            let digits = std::str::from_utf8(after.get(..2)?).ok()?;
-            bytes.push(u8::from_str_radix(digits, 16).ok()?);
-            rest = &after[2..];
-        } else {
-            bytes.push(*first);
-        }
-    }
-    String::from_utf8(bytes).ok().filter(|text| !text.is_empty())
+/// Returns the task that the last part of a context's URI names.
+fn context_task(part: &str) -> Option<String> {
+    percent::decode(part).filter(|task| !task.is_empty())
 }
 
 #[cfg(test)]
@@ -351,11 +340,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percent_encoding_in_a_uri_is_decoded() {
-        for (part, text) in
-            [("t_1", Some("t_1")), ("a%2Fb%20c", Some("a/b c")), ("a%2", None), ("%ff", None), ("", None)]
-        {
-            assert_eq!(percent_decode(part).as_deref(), text, "{part}");
+    fn the_uri_of_a_context_names_its_task() {
+        for (part, task) in [("t_1", Some("t_1")), ("a%2Fb%20c", Some("a/b c")), ("a%2", None), ("", None)] {
+            assert_eq!(context_task(part).as_deref(), task, "{part}");
         }
     }
 

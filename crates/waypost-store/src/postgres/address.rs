@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::Duration;
 
+use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use waypost_core::{Error, Result, url_text};
@@ -144,20 +145,8 @@ fn split(url: &str) -> Result<(String, Own), String> {
 }
 
 fn decode(text: &str) -> Result<String, String> {
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, after @ ..] = rest {
-        rest = after;
-        let code = after.first_chunk::<2>().and_then(|code| std::str::from_utf8(code).ok());
-        match code.and_then(|code| u8::from_str_radix(code, 16).ok()) {
-            Some(byte) if *first == b'%' => {
-                bytes.push(byte);
-                rest = &after[2..];
-            }
-            _ => bytes.push(*first),
-        }
-    }
-    String::from_utf8(bytes).map_err(|_| "a parameter is not UTF-8".to_owned())
+    let decoded = percent_decode_str(text).decode_utf8().map_err(|_| "a parameter is not UTF-8")?;
+    Ok(decoded.into_owned())
 }
 
 fn check_schema(name: &str) -> Result<(), String> {
