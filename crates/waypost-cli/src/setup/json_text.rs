@@ -1,71 +1,101 @@
-//! Edits a JSON text and preserves every other byte.
+//! Edits a JSON text with comments and preserves every other byte.
+//!
+//! A library parses the text and gives every value its range; the edits replace ranges. The library's own edits would
+//! put each member of a changed object on a line of its own, and so change more than was asked for.
 
 use std::ops::Range;
 
+use jsonc_parser::ast::{self, ObjectProp};
+use jsonc_parser::common::Ranged as _;
+use jsonc_parser::tokens::{Token, TokenAndRange};
+use jsonc_parser::{CollectOptions, CommentCollectionStrategy, ParseOptions, parse_to_ast};
 use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Map, Value};
 use waypost_core::{Error, Result};
 
+/// JSON with comments, and no other extension.
+const OPTIONS: ParseOptions = ParseOptions {
+    allow_comments: true,
+    allow_loose_object_property_names: false,
+    allow_trailing_commas: false,
+    allow_missing_commas: false,
+    allow_single_quoted_strings: false,
+    allow_hexadecimal_numbers: false,
+    allow_unary_plus_numbers: false,
+    allow_bare_decimal_point_numbers: false,
+    allow_non_finite_numbers: false,
+    allow_extended_string_escapes: false,
+};
+
 /// A JSON text.
 pub(super) struct JsonText<'a> {
     text: &'a str,
-    root: Node,
+    root: ast::Value<'a>,
+    tokens: Vec<TokenAndRange<'a>>,
     /// One step of indentation, as used in the text.
     indent: String,
     line: &'static str,
 }
 
-/// A value, and its range in the text.
-struct Node {
-    span: Range<usize>,
-    parts: Vec<Part>,
+/// The ranges of the members of an object, or of the items of a list.
+fn parts(node: &ast::Value) -> Vec<Range<usize>> {
+    match node {
+        ast::Value::Object(object) => object.properties.iter().map(span).collect(),
+        ast::Value::Array(array) => array.elements.iter().map(span).collect(),
+        _ => Vec::new(),
+    }
 }
 
-/// A member of an object, or an item of a list.
-struct Part {
-    /// The key of a member.
-    key: Option<String>,
-    /// Where it begins, including its key.
-    start: usize,
-    node: Node,
+fn span(node: &impl jsonc_parser::common::Ranged) -> Range<usize> {
+    node.start()..node.end()
+}
+
+/// Returns the position of the member with a key; of duplicates the last, as JSON parsers do.
+fn position(node: &ast::Value, key: &str) -> Option<usize> {
+    node.as_object()?.properties.iter().rposition(|member| member.name.as_str() == key)
+}
+
+fn member<'n, 'a>(node: &'n ast::Value<'a>, key: &str) -> Option<&'n ObjectProp<'a>> {
+    node.as_object()?.properties.get(position(node, key)?)
 }
 
 impl<'a> JsonText<'a> {
     /// Parses a text.
     pub(super) fn read(text: &'a str) -> Result<JsonText<'a>> {
-        serde_json::from_str::<Value>(text).map_err(|error| Error::invalid("not valid JSON").because(error))?;
-        // The text is valid JSON, so the scanner below needs no error handling.
-        let (root, _) = parse_node(text, skip_space(text, 0));
+        let collect = CollectOptions { comments: CommentCollectionStrategy::AsTokens, tokens: true };
+        let parsed =
+            parse_to_ast(text, &collect, &OPTIONS).map_err(|error| Error::invalid("not valid JSON").because(error))?;
+        let root = parsed.value.ok_or_else(|| Error::invalid("not valid JSON").because("it has no value"))?;
         let line = if text.contains("\r\n") { "\r\n" } else { "\n" };
-        let first = root.parts.first().map_or("", |part| &text[root.span.start + 1..part.start]);
+        let first = parts(&root).first().map_or("", |part| &text[root.start() + 1..part.start]);
         let indent = match first.rsplit_once('\n') {
-            Some((_, indent)) if !indent.is_empty() => indent.to_owned(),
+            Some((_, indent)) if !indent.is_empty() && indent.trim().is_empty() => indent.to_owned(),
             _ => "  ".to_owned(),
         };
-        Ok(JsonText { text, root, indent, line })
+        Ok(JsonText { text, root, tokens: parsed.tokens.unwrap_or_default(), indent, line })
     }
 
     /// Returns the value at a path.
     pub(super) fn value(&self, path: &[&str]) -> Result<Option<Value>> {
-        Ok(self.walk(path)?.map(|node| self.read_value(node)))
+        Ok(self.walk(path)?.map(read_value))
     }
 
     /// Returns the text with a value at a path, and creates the objects on the path.
     pub(super) fn with(&self, path: &[&str], value: &Value) -> Result<String> {
         let mut node = &self.root;
         for (depth, key) in path.iter().enumerate() {
-            self.check_object(node, &path[..depth])?;
-            let Some(part) = node.member(key) else {
+            check_object(node, &path[..depth])?;
+            let Some(found) = member(node, key) else {
                 let wrap = |value: Value, key: &&str| Value::Object(Map::from_iter([((*key).to_owned(), value)]));
                 let inner = path[depth + 1..].iter().rev().fold(value.clone(), wrap);
                 return self.insert(node, Some(key), &inner, depth + 1);
             };
-            node = &part.node;
+            node = &found.value;
         }
-        if self.read_value(node) == *value {
+        if read_value(node) == *value {
             return Ok(self.text.to_owned());
         }
-        self.replace(node.span.clone(), value, path.len())
+        self.replace(span(node), value, path.len())
     }
 
     /// Returns the text with a value in the list at a path: replaces the matching item, else appends.
@@ -73,11 +103,9 @@ impl<'a> JsonText<'a> {
         let Some(list) = self.walk(path)? else {
             return self.with(path, &Value::Array(vec![value.clone()]));
         };
-        self.check_list(list, path)?;
-        let existing = list.parts.iter().find(|part| is_match(&self.read_value(&part.node)));
-        match existing {
-            Some(part) if self.read_value(&part.node) == *value => Ok(self.text.to_owned()),
-            Some(part) => self.replace(part.node.span.clone(), value, path.len() + 1),
+        match items(list, path)?.iter().find(|item| is_match(&read_value(item))) {
+            Some(item) if read_value(item) == *value => Ok(self.text.to_owned()),
+            Some(item) => self.replace(span(item), value, path.len() + 1),
             None => self.insert(list, None, value, path.len() + 1),
         }
     }
@@ -86,68 +114,43 @@ impl<'a> JsonText<'a> {
     pub(super) fn without(&self, path: &[&str]) -> Result<Option<String>> {
         let Some((key, above)) = path.split_last() else { return Ok(None) };
         let Some(object) = self.walk(above)? else { return Ok(None) };
-        match object.parts.iter().position(|part| part.key.as_deref() == Some(key)) {
-            Some(at) => self.cut(object, at, above).map(Some),
-            None => Ok(None),
-        }
+        position(object, key).map(|at| self.cut(object, at, above)).transpose()
     }
 
     /// Returns the text without the matching item of the list at a path. None if no item matches.
     pub(super) fn without_item(&self, path: &[&str], is_match: impl Fn(&Value) -> bool) -> Result<Option<String>> {
         let Some(list) = self.walk(path)? else { return Ok(None) };
-        self.check_list(list, path)?;
-        match list.parts.iter().position(|part| is_match(&self.read_value(&part.node))) {
-            Some(at) => self.cut(list, at, path).map(Some),
-            None => Ok(None),
-        }
+        let at = items(list, path)?.iter().position(|item| is_match(&read_value(item)));
+        at.map(|at| self.cut(list, at, path)).transpose()
     }
 
-    fn walk(&self, path: &[&str]) -> Result<Option<&Node>> {
+    fn walk(&self, path: &[&str]) -> Result<Option<&ast::Value<'a>>> {
         let mut node = &self.root;
         for (depth, key) in path.iter().enumerate() {
-            self.check_object(node, &path[..depth])?;
-            match node.member(key) {
-                Some(part) => node = &part.node,
+            check_object(node, &path[..depth])?;
+            match member(node, key) {
+                Some(found) => node = &found.value,
                 None => return Ok(None),
             }
         }
         Ok(Some(node))
     }
 
-    fn check_object(&self, node: &Node, path: &[&str]) -> Result<()> {
-        self.check(node, path, '{', "an object")
-    }
-
-    fn check_list(&self, node: &Node, path: &[&str]) -> Result<()> {
-        self.check(node, path, '[', "a list")
-    }
-
-    fn check(&self, node: &Node, path: &[&str], begin: char, what: &str) -> Result<()> {
-        if self.text[node.span.clone()].starts_with(begin) {
-            return Ok(());
-        }
-        let name = if path.is_empty() { "the top level".to_owned() } else { path.join(".") };
-        Err(Error::invalid(format!("{name} is not {what}")))
-    }
-
-    fn read_value(&self, node: &Node) -> Value {
-        serde_json::from_str(&self.text[node.span.clone()]).unwrap_or_default()
-    }
-
     fn replace(&self, span: Range<usize>, value: &Value, depth: usize) -> Result<String> {
         Ok(format!("{}{}{}", &self.text[..span.start], self.pretty(value, depth)?, &self.text[span.end..]))
     }
 
-    fn insert(&self, into: &Node, key: Option<&str>, value: &Value, depth: usize) -> Result<String> {
+    fn insert(&self, into: &ast::Value, key: Option<&str>, value: &Value, depth: usize) -> Result<String> {
         let name = key.map_or_else(String::new, |key| format!("{}: ", Value::from(key)));
         let line = format!("{}{}{name}{}", self.line, self.indent.repeat(depth), self.pretty(value, depth)?);
-        let (at, comma) = match into.parts.last() {
-            Some(last) => (last.node.span.end, ","),
-            None => (into.span.start + 1, ""),
+        let (at, comma) = match parts(into).last() {
+            Some(last) => (last.end, ","),
+            None => (into.start() + 1, ""),
         };
-        let is_bare = into.parts.is_empty() && into.span.len() == 2;
+        let after = self.after_comments(at, into.end(), comma.is_empty());
+        let is_bare = into.end() - into.start() == 2;
         let end = if is_bare { self.closing(depth) } else { String::new() };
-        Ok(format!("{}{comma}{line}{end}{}", &self.text[..at], &self.text[at..]))
+        Ok(format!("{}{comma}{}{line}{end}{}", &self.text[..at], &self.text[at..after], &self.text[after..]))
     }
 
     /// Returns the whitespace before the bracket that closes the parent of a depth.
@@ -155,28 +158,60 @@ impl<'a> JsonText<'a> {
         format!("{}{}", self.line, self.indent.repeat(depth - 1))
     }
 
-    /// Removes a part of the object or list at a path.
-    fn cut(&self, from: &Node, at: usize, path: &[&str]) -> Result<String> {
-        let part = &from.parts[at];
-        let next = from.parts.get(at + 1);
-        let span = match (at.checked_sub(1).map(|before| &from.parts[before]), next) {
-            (Some(before), _) => before.node.span.end..part.node.span.end,
-            (None, Some(next)) => part.start..next.start,
-            (None, None) => {
-                if let Some((key, above)) = path.split_last() {
-                    // The parent would be empty, so remove it as a whole.
-                    let object = self.walk(above)?.filter(|object| object.member(key).is_some());
-                    if let Some(object) = object {
-                        let at = object.parts.iter().position(|part| part.key.as_deref() == Some(key));
-                        return self.cut(object, at.unwrap_or_default(), above);
-                    }
-                }
-                let rest = &self.text[part.node.span.end..from.span.end - 1];
-                let is_ours = rest == self.closing(path.len() + 1);
-                from.span.start + 1..part.node.span.end + if is_ours { rest.len() } else { 0 }
-            }
-        };
-        Ok(format!("{}{}", &self.text[..span.start], &self.text[span.end..]))
+    /// Returns the comments in a range.
+    fn comments(&self, range: Range<usize>) -> impl DoubleEndedIterator<Item = &TokenAndRange<'a>> {
+        self.tokens.iter().filter(move |found| {
+            range.contains(&found.range.start) && matches!(found.token, Token::CommentLine(_) | Token::CommentBlock(_))
+        })
+    }
+
+    /// Returns the end of the last comment in a range; without `all`, of the last one in the first line.
+    fn after_comments(&self, start: usize, end: usize, all: bool) -> usize {
+        let belongs = |found: &&TokenAndRange| all || !self.text[start..found.range.start].contains('\n');
+        self.comments(start..end).take_while(belongs).last().map_or(start, |found| found.range.end)
+    }
+
+    /// Removes a part of the object or list at a path. Comments around it stay.
+    fn cut(&self, from: &ast::Value, at: usize, path: &[&str]) -> Result<String> {
+        let all = parts(from);
+        let part = all[at].clone();
+        if let Some(next) = all.get(at + 1) {
+            let comma = self.comma(part.end..next.start);
+            let (before, between) = (&self.text[..part.start], &self.text[part.end..comma.start]);
+            return Ok([before, between, self.text[comma.end..].trim_start()].concat());
+        }
+        let is_only = at == 0;
+        if is_only
+            && self.comments(span(from)).next().is_none()
+            && let Some((key, above)) = path.split_last()
+            && let Some(object) = self.walk(above)?
+            && let Some(at) = position(object, key)
+        {
+            // The parent would be empty, so remove it as a whole.
+            return self.cut(object, at, above);
+        }
+        let start = if is_only { from.start() + 1 } else { all[at - 1].end };
+        let comma = if is_only { start..start } else { self.comma(start..part.start) };
+        let last = self.comments(start..part.start).next_back();
+        let mut keep_until = last.map_or(comma.end, |last| last.range.end.max(comma.end));
+        let mut end = part.end;
+        let rest = &self.text[end..from.end() - 1];
+        if last.is_some_and(|last| matches!(last.token, Token::CommentLine(_)))
+            && !rest.trim_start_matches([' ', '\t']).starts_with(['\r', '\n'])
+        {
+            // Without its line break the comment would swallow the rest of the line.
+            keep_until = part.start;
+        }
+        if is_only && last.is_none() && rest == self.closing(path.len() + 1) {
+            end += rest.len();
+        }
+        Ok([&self.text[..comma.start], &self.text[comma.end..keep_until], &self.text[end..]].concat())
+    }
+
+    /// Returns the range of the comma in a range.
+    fn comma(&self, range: Range<usize>) -> Range<usize> {
+        let inside = |found: &&TokenAndRange| range.contains(&found.range.start) && found.token == Token::Comma;
+        self.tokens.iter().find(inside).map_or(range.start..range.start, |found| span(&found.range))
     }
 
     fn pretty(&self, value: &Value, depth: usize) -> Result<String> {
@@ -191,59 +226,21 @@ impl<'a> JsonText<'a> {
     }
 }
 
-impl Node {
-    /// Returns the member with a key; of duplicates the last, as JSON parsers do.
-    fn member(&self, key: &str) -> Option<&Part> {
-        self.parts.iter().rev().find(|part| part.key.as_deref() == Some(key))
-    }
+fn check_object(node: &ast::Value, path: &[&str]) -> Result<()> {
+    node.as_object().map(drop).ok_or_else(|| unexpected(path, "an object"))
 }
 
-/// Parses the value that begins at a byte, and returns it with its end.
-fn parse_node(text: &str, start: usize) -> (Node, usize) {
-    let bytes = text.as_bytes();
-    let is_object = bytes[start] == b'{';
-    if !is_object && bytes[start] != b'[' {
-        let end = if bytes[start] == b'"' { skip_string(bytes, start) } else { skip_word(bytes, start) };
-        return (Node { span: start..end, parts: Vec::new() }, end);
-    }
-    let mut parts = Vec::new();
-    let mut at = skip_space(text, start + 1);
-    while !matches!(bytes[at], b'}' | b']') {
-        if bytes[at] == b',' {
-            at = skip_space(text, at + 1);
-            continue;
-        }
-        let start = at;
-        let mut key = None;
-        if is_object {
-            let end = skip_string(bytes, at);
-            key = serde_json::from_str(&text[at..end]).ok();
-            // Past the colon.
-            at = skip_space(text, skip_space(text, end) + 1);
-        }
-        let (node, end) = parse_node(text, at);
-        parts.push(Part { key, start, node });
-        at = skip_space(text, end);
-    }
-    (Node { span: start..at + 1, parts }, at + 1)
+fn items<'n, 'a>(node: &'n ast::Value<'a>, path: &[&str]) -> Result<&'n [ast::Value<'a>]> {
+    node.as_array().map(|list| list.elements.as_slice()).ok_or_else(|| unexpected(path, "a list"))
 }
 
-fn skip_space(text: &str, at: usize) -> usize {
-    let rest = text.as_bytes()[at..].iter();
-    at + rest.take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r')).count()
+fn unexpected(path: &[&str], expected: &str) -> Error {
+    let name = if path.is_empty() { "the top level".to_owned() } else { path.join(".") };
+    Error::invalid(format!("{name} is not {expected}"))
 }
 
-fn skip_string(bytes: &[u8], start: usize) -> usize {
-    let mut at = start + 1;
-    while bytes[at] != b'"' {
-        at += if bytes[at] == b'\\' { 2 } else { 1 };
-    }
-    at + 1
-}
-
-fn skip_word(bytes: &[u8], start: usize) -> usize {
-    let rest = bytes[start..].iter();
-    start + rest.take_while(|byte| !matches!(byte, b',' | b'}' | b']' | b' ' | b'\t' | b'\n' | b'\r')).count()
+fn read_value(node: &ast::Value) -> Value {
+    node.clone().into()
 }
 
 #[cfg(test)]
@@ -283,11 +280,17 @@ mod tests {
 
     /// Formats a value in one of several styles.
     fn format(value: &Value, style: u8) -> String {
+        let annotated = |before: &str, after: &str| -> String {
+            let pretty = serde_json::to_string_pretty(value).unwrap();
+            pretty.lines().map(|line| format!("{before}{line}{after}\n")).collect()
+        };
         match style {
             0 => value.to_string(),
             1 => serde_json::to_string_pretty(value).unwrap() + "\n",
             2 => serde_json::to_string_pretty(value).unwrap().replace('\n', "\r\n"),
             3 => serde_json::to_string_pretty(value).unwrap().replace("  ", "\t"),
+            4 => annotated("", " // a, \"b\" }"),
+            5 => annotated("/* c */", " /* d, { \n */ // e").replace('\n', "\r\n"),
             _ => format!("\n {} \n\n", value.to_string().replace("null", " null ")),
         }
     }
@@ -298,7 +301,7 @@ mod tests {
             fields in proptest::collection::btree_map("[a-z\"]{1,5}", value(), 0..5),
             others in proptest::collection::btree_map("[a-z]{1,3}", value(), 1..3),
             items in proptest::collection::vec(value(), 1..3),
-            style in 0_u8..5,
+            style in 0_u8..7,
         ) {
             let mut root: Map<String, Value> = fields.into_iter().collect();
             root.remove("hooks");
@@ -321,7 +324,7 @@ mod tests {
                     Some(list) => list.push(ours()),
                     None => expected["hooks"] = json!({ "Stop": [ours()] }),
                 }
-                prop_assert_eq!(serde_json::from_str::<Value>(&with).unwrap(), expected);
+                prop_assert_eq!(JsonText::read(&with).unwrap().value(&[]).unwrap(), Some(expected));
                 let without = JsonText::read(&with).unwrap().without(PATH).unwrap().unwrap();
                 let without = JsonText::read(&without).unwrap().without_item(LIST, is_ours).unwrap().unwrap();
                 prop_assert_eq!(without, text);
@@ -341,6 +344,34 @@ mod tests {
     }
 
     #[test]
+    fn comments_stay_where_they_are() {
+        let with = |text: &str| JsonText::read(text).unwrap().with(PATH, &json!(1)).unwrap();
+        let without = |text: &str| JsonText::read(text).unwrap().without(PATH).unwrap().unwrap();
+        for (before, after) in [
+            ("// a\n{ // b\n}\n", "// a\n{ // b\n  \"servers\": {\n    \"ours\": 1\n  }\n}\n"),
+            ("{\"servers\": {/* a */}}", "{\"servers\": {/* a */\n    \"ours\": 1}}"),
+            (
+                "{\n\t\"servers\": {\n\t\t\"b\": 2 // b\n\t\t// end\n\t}\n}",
+                "{\n\t\"servers\": {\n\t\t\"b\": 2, // b\n\t\t\"ours\": 1\n\t\t// end\n\t}\n}",
+            ),
+        ] {
+            assert_eq!(with(before), after);
+            assert_eq!(without(after), before);
+        }
+        // The user moved the entry and added comments to it.
+        for (before, after) in [
+            ("{\"servers\": { // a\n\"ours\": 1}}", "{\"servers\": { // a\n}}"),
+            ("{\"servers\": {\"a\": 1, // a\n\"ours\": 1}}", "{\"servers\": {\"a\": 1 // a\n}}"),
+            ("{\"servers\": {\"a\": 1, /* b */ \"ours\": 1 /* c */}}", "{\"servers\": {\"a\": 1 /* b */ /* c */}}"),
+            ("{\"servers\": { // a\n\"ours\": 1, // b\n\"c\": 1}}", "{\"servers\": { // a\n// b\n\"c\": 1}}"),
+            ("{\"servers\": {\"ours\": 1 // a\n, \"c\": 1}}", "{\"servers\": { // a\n\"c\": 1}}"),
+        ] {
+            assert_eq!(without(before), after);
+            JsonText::read(after).unwrap();
+        }
+    }
+
+    #[test]
     fn an_older_value_is_replaced_in_place() {
         let text = r#"{ "servers": {"ours": {"command": "old"}, "b": 2}, "hooks": {"Stop": [{"command": "way", "x": 1}, 2]} }"#;
         let with = JsonText::read(text).unwrap().with(PATH, &json!("new")).unwrap();
@@ -350,8 +381,16 @@ mod tests {
     }
 
     #[test]
+    fn of_duplicate_keys_the_last_counts() {
+        let text = r#"{"servers": {"ours": 1}, "servers": {"ours": 2}}"#;
+        assert_eq!(JsonText::read(text).unwrap().value(PATH).unwrap(), Some(json!(2)));
+        let with = JsonText::read(text).unwrap().with(PATH, &json!(3)).unwrap();
+        assert_eq!(with, r#"{"servers": {"ours": 1}, "servers": {"ours": 3}}"#);
+    }
+
+    #[test]
     fn invalid_json_and_unexpected_types_are_refused() {
-        for text in ["", "{", "{\"a\": 1,}", "// no\n{}", "{} {}"] {
+        for text in ["", "{", "{\"a\": 1,}", "// no", "{} {}", "{a: 1}", "{'a': 1}", "[0x1]", "[1 2]"] {
             assert_eq!(JsonText::read(text).err().unwrap().kind(), waypost_core::Kind::Invalid, "{text}");
         }
         for text in ["[]", "1", r#"{"servers": []}"#, r#"{"hooks": {"Stop": {}}, "servers": 3}"#] {

@@ -39,6 +39,7 @@ fn write_user_files(sandbox: &Sandbox, style: usize) {
     let lines = |text: &str| match style {
         0 => text.to_owned(),
         1 => text.trim_end().to_owned(),
+        2 => text.replace(",\n", ", // keep, \"this\"\n").replace("}\n", "} /* and\n this */\n"),
         _ => text.replace('\n', "\r\n"),
     };
     for dir in [".claude", ".codex", ".cursor/rules", ".gemini"] {
@@ -74,7 +75,7 @@ fn write_user_files(sandbox: &Sandbox, style: usize) {
 #[test]
 fn setup_is_idempotent_and_removal_restores_the_users_files() {
     for agent in AGENTS {
-        for style in 0..3 {
+        for style in 0..4 {
             let (sandbox, repo) = repository();
             write_user_files(&sandbox, style);
             let before = files(&repo);
@@ -216,7 +217,7 @@ fn hooks_of_other_programs_stay_in_place() {
 #[test]
 fn an_unparsable_file_stops_the_whole_setup() {
     for (agent, name, content, says) in [
-        ("claude-code", ".claude/settings.json", "{ // mine\n}", "not valid JSON"),
+        ("claude-code", ".claude/settings.json", "{ // mine\n,}", "not valid JSON"),
         ("claude-code", ".mcp.json", "{\"mcpServers\": []}", "mcpServers is not an object"),
         ("claude-code", ".claude/settings.json", "{\"hooks\": {\"Stop\": {}}}", "hooks.Stop is not a list"),
         ("codex", ".codex/config.toml", "model = ", "not valid TOML"),
