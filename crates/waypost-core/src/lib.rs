@@ -22,5 +22,6 @@ pub mod tables;
 pub mod time;
 pub mod url_text;
 pub mod work;
+pub mod yaml;
 
 pub use error::{Error, Kind, Result};

@@ -40,6 +40,5 @@ pub mod transfer;
 pub mod wire;
 pub mod worker;
 pub mod workspaces;
-mod yaml;
 
 pub use waypost_core::{Error, Kind, Result};

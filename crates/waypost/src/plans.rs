@@ -5,9 +5,7 @@ use std::path::Path;
 
 use serde_json::Value;
 use waypost_core::work::plan::Plan;
-use waypost_core::{Error, Result};
-
-use crate::yaml;
+use waypost_core::{Error, Result, yaml};
 
 /// Maximum size of a plan.
 const MAX_PLAN_BYTES: u64 = 16 * 1024 * 1024;

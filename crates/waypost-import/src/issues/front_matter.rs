@@ -1,9 +1,10 @@
-//! Reads the simple YAML at the beginning of a Markdown file: keys with strings and lists of strings.
+//! Reads the front matter of a Markdown file: keys with strings and lists of strings.
 //!
-//! A lenient, hand-written parser. Values nested deeper are returned as their source text.
+//! People write front matter by hand, and not always as valid YAML. So each value is read by itself, and what is not a
+//! string or a list of strings is returned as its source text.
 
-/// A list in brackets with more lines counts as never closed.
-const MAX_LIST_LINES: usize = 1_000;
+use serde_json::Value as Yaml;
+use waypost_core::yaml::read_texts;
 
 /// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -80,79 +81,85 @@ fn read(lines: &[&str]) -> Front {
             front.unreadable.push(line.to_owned());
             continue;
         };
-        let (value, next) = value(rest.trim(), lines, at);
-        at = next;
-        front.fields.push((scalar(key.trim()), value));
+        let rest = rest.trim();
+        let is_open = rest.is_empty() || rest.starts_with('#');
+        let belongs = |line: &&&str| {
+            is_blank_or_indented(line) || (is_open && is_item(line)) || (rest.starts_with('[') && line.starts_with(']'))
+        };
+        let end = at + lines[at..].iter().take_while(belongs).count();
+        front.fields.push((text(key.trim(), &[]), value(rest, &lines[at..end])));
+        at = end;
     }
     front
 }
 
-/// Parses the value of a key. Returns it and the number of the line after it.
-fn value(rest: &str, lines: &[&str], at: usize) -> (Value, usize) {
-    if rest.starts_with('[') {
-        let mut list = rest.to_owned();
-        let mut next = at;
-        let belongs = |next: usize| lines.get(next).is_some_and(|line| indent(line) > 0 || line.starts_with(']'));
-        while !is_closed(&list) && belongs(next) && next < at + MAX_LIST_LINES {
-            list.push(' ');
-            list.push_str(lines[next].trim());
-            next += 1;
-        }
-        return (Value::List(items(&list)), next);
+/// Reads the value of a key: the rest of its line, and the lines after it.
+fn value(first: &str, lines: &[&str]) -> Value {
+    if first.starts_with('[') {
+        return Value::List(bracketed_list(&source(first, lines)));
     }
-    if rest.is_empty() || rest.starts_with('#') {
-        let first = (at..lines.len()).find(|line| !lines[*line].trim().is_empty());
-        if first.is_some_and(|first| is_item(lines[first])) {
-            return block_list(lines, at);
-        }
-        let end = block_end(lines, at, 0);
-        let text: Vec<&str> = lines[at..end].iter().map(|line| line.trim_end()).collect();
-        return (Value::Text(dedented(&text).join("\n").trim().to_owned()), end);
+    let is_open = first.is_empty() || first.starts_with('#');
+    if is_open && lines.iter().find(|line| !line.trim().is_empty()).is_some_and(|line| is_item(line)) {
+        return Value::List(block_list(lines));
     }
-    let (text, next) = text(rest, lines, at, 0);
-    (Value::Text(text), next)
+    Value::Text(text(first, lines))
 }
 
-fn block_list(lines: &[&str], mut at: usize) -> (Value, usize) {
+fn block_list(mut lines: &[&str]) -> Vec<String> {
     let mut list = Vec::new();
-    while at < lines.len() {
-        if lines[at].trim().is_empty() {
-            at += 1;
-            continue;
+    while let Some((first, rest)) = lines.split_first() {
+        let end = rest.iter().take_while(|line| !is_item(line)).count();
+        if is_item(first) {
+            list.push(text(first.trim_start()[1..].trim(), &rest[..end]));
         }
-        if !is_item(lines[at]) {
-            break;
-        }
-        let inner = lines[at].trim_start()[1..].trim();
-        let (item, next) = text(inner, lines, at + 1, indent(lines[at]) + 1);
-        list.push(item);
-        at = next;
+        lines = &rest[end..];
     }
-    (Value::List(list), at)
+    list
 }
 
-/// Parses a string that may continue in indented lines.
-fn text(first: &str, lines: &[&str], at: usize, inside: usize) -> (String, usize) {
-    let end = block_end(lines, at, inside);
-    let rest = &lines[at..end];
-    match first.chars().next() {
-        Some('|') => (dedented(rest).join("\n").trim_end().to_owned(), end),
-        Some('>') => (folded(&dedented(rest)), end),
-        _ => {
-            let whole: Vec<&str> = std::iter::once(first).chain(rest.iter().map(|line| line.trim())).collect();
-            (scalar(&folded(&whole)), end)
+fn bracketed_list(list: &str) -> Vec<String> {
+    // A list that is never closed ends with its last line.
+    let read = read_texts(list).or_else(|_| read_texts(&format!("{list}]")));
+    let items: Option<Vec<String>> = match read {
+        Ok(Yaml::Array(items)) => items.into_iter().map(string).collect(),
+        _ => None,
+    };
+    let items = items.unwrap_or_else(|| {
+        let inner = list.rsplit_once(']').map_or(list, |(inner, _)| inner).trim_start().trim_start_matches('[');
+        inner.split(',').map(|item| text(item.trim(), &[])).collect()
+    });
+    items.into_iter().filter(|item| !item.is_empty()).collect()
+}
+
+/// Reads a string that may continue in further lines.
+fn text(first: &str, lines: &[&str]) -> String {
+    match read_texts(&source(first, lines)).ok().and_then(string) {
+        Some(text) => text.trim_end().to_owned(),
+        None if first.is_empty() => dedented(lines).join("\n").trim().to_owned(),
+        None => {
+            let words: Vec<&str> = std::iter::once(&first).chain(lines).map(|line| line.trim()).collect();
+            let words = words.join(" ");
+            words.split_once(" #").map_or(words.as_str(), |(words, _)| words).trim_end().to_owned()
         }
     }
 }
 
-/// Returns the first line after a block, whose lines are indented by at least `inside`.
-fn block_end(lines: &[&str], at: usize, inside: usize) -> usize {
-    let belongs = |line: &&&str| line.trim().is_empty() || indent(line) >= inside.max(1);
-    at + lines[at..].iter().take_while(belongs).count()
+/// Returns the text of a scalar. None for lists and objects.
+fn string(value: Yaml) -> Option<String> {
+    match value {
+        Yaml::Null => Some(String::new()),
+        Yaml::String(text) => Some(text),
+        _ => None,
+    }
 }
 
-fn indent(line: &str) -> usize {
-    line.len() - line.trim_start_matches([' ', '\t']).len()
+/// Returns the lines of a value as a document. Indented, so that none of them begins or ends a document.
+fn source(first: &str, lines: &[&str]) -> String {
+    std::iter::once(format!(" {first}")).chain(lines.iter().map(|line| format!("\n {line}"))).collect()
+}
+
+fn is_blank_or_indented(line: &str) -> bool {
+    line.trim().is_empty() || line.starts_with([' ', '\t'])
 }
 
 fn is_item(line: &str) -> bool {
@@ -161,118 +168,9 @@ fn is_item(line: &str) -> bool {
 }
 
 fn dedented<'a>(lines: &[&'a str]) -> Vec<&'a str> {
-    let by = lines.iter().filter(|line| !line.trim().is_empty()).map(|line| indent(line)).min().unwrap_or(0);
+    let indent = |line: &&str| line.len() - line.trim_start_matches([' ', '\t']).len();
+    let by = lines.iter().filter(|line| !line.trim().is_empty()).map(indent).min().unwrap_or(0);
     lines.iter().map(|line| line.get(by..).unwrap_or_default()).collect()
-}
-
-/// Joins lines with spaces; an empty line becomes a line break.
-fn folded(lines: &[&str]) -> String {
-    let mut text = String::new();
-    for line in lines.iter().map(|line| line.trim()) {
-        if line.is_empty() {
-            text.push('\n');
-        } else {
-            if !text.is_empty() && !text.ends_with('\n') {
-                text.push(' ');
-            }
-            text.push_str(line);
-        }
-    }
-    text.trim().to_owned()
-}
-
-/// Returns the content of a plain or quoted string.
-fn scalar(text: &str) -> String {
-    let text = text.trim();
-    if let Some(quoted) = text.strip_prefix('\'') {
-        let mut content = String::new();
-        let mut chars = quoted.chars().peekable();
-        while let Some(char) = chars.next() {
-            if char != '\'' {
-                content.push(char);
-            } else if chars.next_if_eq(&'\'').is_some() {
-                content.push('\'');
-            } else {
-                break;
-            }
-        }
-        return content;
-    }
-    if let Some(quoted) = text.strip_prefix('"') {
-        return double_quoted(quoted);
-    }
-    let plain = text.split_once(" #").map_or(text, |(plain, _)| plain).trim_end();
-    if plain == "null" || plain == "~" { String::new() } else { plain.to_owned() }
-}
-
-fn double_quoted(quoted: &str) -> String {
-    let mut content = String::new();
-    let mut chars = quoted.chars();
-    while let Some(char) = chars.next() {
-        match char {
-            '"' => break,
-            '\\' => match chars.next() {
-                Some('n') => content.push('\n'),
-                Some('t') => content.push('\t'),
-                Some(code @ ('x' | 'u' | 'U')) => {
-                    let digits = match code {
-                        'x' => 2,
-                        'u' => 4,
-                        _ => 8,
-                    };
-                    let number: String = chars.by_ref().take(digits).collect();
-                    content.extend(u32::from_str_radix(&number, 16).ok().and_then(char::from_u32));
-                }
-                Some(other) => content.push(other),
-                None => break,
-            },
-            other => content.push(other),
-        }
-    }
-    content
-}
-
-/// Calls `each` for every character of a list in brackets, with whether it is quoted.
-fn scan(list: &str, mut each: impl FnMut(usize, char, bool)) {
-    let mut quote = None;
-    let mut is_first = true;
-    for (at, char) in list.char_indices().skip(1) {
-        if let Some(open) = quote {
-            each(at, char, true);
-            if char == open {
-                quote = None;
-            }
-            continue;
-        }
-        // A quote inside a plain string is an apostrophe.
-        if is_first && matches!(char, '\'' | '"') {
-            quote = Some(char);
-        }
-        each(at, char, quote.is_some());
-        is_first = char == ',' || (is_first && char.is_whitespace());
-    }
-}
-
-fn is_closed(list: &str) -> bool {
-    let mut is_closed = false;
-    scan(list, |_, char, is_quoted| is_closed |= !is_quoted && char == ']');
-    is_closed
-}
-
-fn items(list: &str) -> Vec<String> {
-    let mut items = Vec::new();
-    let (mut start, mut is_over) = (1, false);
-    scan(list, |at, char, is_quoted| {
-        if !is_quoted && !is_over && (char == ',' || char == ']') {
-            items.push(list[start..at].trim().to_owned());
-            start = at + 1;
-            is_over = char == ']';
-        }
-    });
-    if !is_over {
-        items.push(list[start.min(list.len())..].trim().to_owned());
-    }
-    items.into_iter().filter(|item| !item.is_empty()).map(|item| scalar(&item)).collect()
 }
 
 #[cfg(test)]
@@ -323,6 +221,24 @@ mod tests {
             &[("a", &["one two", "three four"]), ("b", &["x"])],
         );
         check("a: [don't, x", &[("a", &["don't", "x"])]);
+    }
+
+    #[test]
+    fn values_that_are_not_yaml_are_texts() {
+        check(
+            "a: Fix: the thing # why\nb: @ann\nc: 'it's'",
+            &[("a", &["Fix: the thing"]), ("b", &["@ann"]), ("c", &["'it's'"])],
+        );
+        check("a: [@ann, \"b\"] # c\nb: [@ann,\n  c", &[("a", &["@ann", "b"]), ("b", &["@ann", "c"])]);
+        check(
+            "a:\n- Fix: it\n- `code` here\n- [ ] x\n- *bold*",
+            &[("a", &["Fix: it", "`code` here", "[ ] x", "*bold*"])],
+        );
+        check(
+            "a: ---\nb: ... more\nc: %x\nd: 1.10\ne: !x y",
+            &[("a", &["---"]), ("b", &["... more"]), ("c", &["%x"]), ("d", &["1.10"]), ("e", &["!x y"])],
+        );
+        check("a: x\n\ty\nb: \"c", &[("a", &["x y"]), ("b", &["\"c"])]);
     }
 
     #[test]

@@ -7,7 +7,8 @@ use std::collections::BTreeMap;
 
 use saphyr_parser::{Event, Marker, Parser, ScalarStyle, ScanError, Tag};
 use serde_json::{Map, Number, Value};
-use waypost_core::{Error, Result};
+
+use crate::{Error, Result};
 
 /// Maximum nesting depth. Plans are flat, so deeper documents are not written by hand.
 const MAX_DEPTH: usize = 64;
@@ -17,8 +18,16 @@ const MAX_EXPANDED_BYTES: usize = 32 * 1024 * 1024;
 const VALUE_BYTES: usize = 64;
 
 /// Reads one YAML document.
-pub(crate) fn read(text: &str) -> Result<Value> {
-    let mut builder = Builder::default();
+pub fn read(text: &str) -> Result<Value> {
+    build(text, Builder::default())
+}
+
+/// Reads one YAML document whose scalars stay as they are written: `1.10` is a text, and only null is none.
+pub fn read_texts(text: &str) -> Result<Value> {
+    build(text, Builder { keeps_texts: true, ..Builder::default() })
+}
+
+fn build(text: &str, mut builder: Builder) -> Result<Value> {
     for event in Parser::new_from_str(text) {
         let (event, span) = event.map_err(|error| malformed(&error))?;
         builder.handle(event).map_err(|error| at(error, &span.start))?;
@@ -40,6 +49,7 @@ struct Builder {
     open: Vec<Open>,
     anchors: BTreeMap<usize, (Value, usize)>,
     size: usize,
+    keeps_texts: bool,
 }
 
 /// A list or an object that is not complete.
@@ -71,10 +81,10 @@ impl Builder {
                 let size_before = self.size;
                 self.count(text.len() + VALUE_BYTES)?;
                 // A key is always a text, even if it looks like a number.
-                let value = if self.expects_key() {
-                    Value::String(text.into_owned())
-                } else {
-                    scalar(&text, style, tag.as_deref())?
+                let value = match scalar(&text, style, tag.as_deref()) {
+                    _ if self.expects_key() => Value::String(text.into_owned()),
+                    Ok(value) if self.keeps_texts && !value.is_null() => Value::String(text.into_owned()),
+                    value => value?,
                 };
                 self.complete(anchor, size_before, value)
             }
@@ -210,6 +220,13 @@ mod tests {
         assert_eq!(read("a: &x [1]\nb: *x").unwrap(), json!({ "a": [1], "b": [1] }));
         assert_eq!(read("1: one\nnull: two").unwrap(), json!({ "1": "one", "null": "two" }));
         assert_eq!(read("a: 1_000\nb: 1:30\nc: .\nd: 12e\nf: !!str 5").unwrap()["f"], "5");
+    }
+
+    #[test]
+    fn texts_stay_as_they_are_written() {
+        let text = "a: 1.10\nb: [true, ~, 'null', 007]\nc: {d: 0x10}";
+        let value = json!({ "a": "1.10", "b": ["true", null, "null", "007"], "c": { "d": "0x10" } });
+        assert_eq!(read_texts(text).unwrap(), value);
     }
 
     #[test]
