@@ -3,20 +3,29 @@
 //! Values without a JSON form are described: bytes as base64, a Python object as its type and its constructor
 //! arguments.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Map, Number, Value, json};
 
 /// Values nested deeper are an error.
 const MAX_DEPTH: usize = 64;
+/// More values are an error: a value takes one byte of input and 32 bytes of memory or more.
+const MAX_VALUES: usize = 4_000_000;
 
 /// Reads one value, which must be the whole input.
 pub(super) fn read(bytes: &[u8]) -> Result<Value, String> {
-    let mut reader = Reader { rest: bytes };
+    read_up_to(bytes, MAX_VALUES)
+}
+
+fn read_up_to(bytes: &[u8], max_values: usize) -> Result<Value, String> {
+    let mut reader = Reader { rest: bytes, values_left: max_values };
     let value = reader.value(0)?;
     if reader.rest.is_empty() { Ok(value) } else { Err(format!("{} bytes after the value", reader.rest.len())) }
 }
 
 struct Reader<'a> {
     rest: &'a [u8],
+    values_left: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -24,6 +33,7 @@ impl<'a> Reader<'a> {
         if depth > MAX_DEPTH {
             return Err("nested too deeply".to_owned());
         }
+        self.values_left = self.values_left.checked_sub(1).ok_or("too many values")?;
         let tag = self.take(1)?[0];
         Ok(match tag {
             0x00..=0x7f => json!(tag),
@@ -97,8 +107,9 @@ impl<'a> Reader<'a> {
     fn extension(&mut self, length: usize, depth: usize) -> Result<Value, String> {
         let code = self.take(1)?[0].cast_signed();
         let bytes = self.take(length)?;
-        let mut inner = Reader { rest: bytes };
+        let mut inner = Reader { rest: bytes, values_left: self.values_left };
         let content = inner.value(depth + 1).ok().filter(|_| inner.rest.is_empty());
+        self.values_left = inner.values_left;
         Ok(match content.as_ref().and_then(Value::as_array).map(Vec::as_slice) {
             Some([Value::String(module), Value::String(class), arguments, ..]) if (0..=5).contains(&code) => {
                 json!({ "type": format!("{module}.{class}"), "value": arguments })
@@ -130,17 +141,7 @@ fn float(number: f64) -> Value {
 }
 
 pub(super) fn base64(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let padded = [chunk[0], chunk.get(1).copied().unwrap_or(0), chunk.get(2).copied().unwrap_or(0)];
-        let bits = padded.iter().fold(0_u32, |bits, byte| bits << 8 | u32::from(*byte));
-        for digit in 0..4 {
-            let index = (bits >> (18 - 6 * digit)) & 0x3f;
-            text.push(if digit <= chunk.len() { char::from(DIGITS[index as usize]) } else { '=' });
-        }
-    }
-    text
+    STANDARD.encode(bytes)
 }
 
 #[cfg(test)]
@@ -174,6 +175,18 @@ mod tests {
             read(bad).unwrap_err();
         }
         read(&vec![0x91; 100_000]).unwrap_err();
+    }
+
+    #[test]
+    fn input_that_would_expand_to_too_many_values_is_an_error() {
+        let nulls = b"\x93\xc0\xc0\xc0";
+        assert_eq!(read_up_to(nulls, 4), Ok(json!([null, null, null])));
+        assert_eq!(read_up_to(nulls, 3), Err("too many values".to_owned()));
+        // Python objects share the limit with the values around them.
+        let objects = b"\x92\xd6\x09\x93\xc0\xc0\xc0\xd6\x09\x93\xc0\xc0\xc0";
+        let [object, text] = [json!([null, null, null]), json!("k8DAwA==")];
+        let expected = json!([{ "extension": 9, "value": object }, { "extension": 9, "base64": text }]);
+        assert_eq!(read_up_to(objects, 10), Ok(expected), "the second object is not expanded");
     }
 
     proptest! {
