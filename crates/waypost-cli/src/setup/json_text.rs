@@ -282,7 +282,7 @@ mod tests {
     fn format(value: &Value, style: u8) -> String {
         let annotated = |before: &str, after: &str| -> String {
             let pretty = serde_json::to_string_pretty(value).unwrap();
-            pretty.lines().map(|line| format!("{before}{line}{after}\n")).collect()
+            pretty.lines().flat_map(|line| [before, line, after, "\n"]).collect()
         };
         match style {
             0 => value.to_string(),
