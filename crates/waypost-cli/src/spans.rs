@@ -9,18 +9,18 @@ pub(crate) fn parse_duration(text: &str) -> Result<u64, String> {
     parse_duration_ms(text).map_err(in_one_line)
 }
 
-/// Formats a duration in its largest fitting unit: `45s`, `12m`, `3h`, `2d`.
-pub(crate) fn format_coarse_duration(millis: u64) -> String {
-    let seconds = millis / 1000;
-    match seconds {
-        ..120 => format!("{seconds}s"),
-        120..7_200 => format!("{}m", seconds / 60),
-        7_200..172_800 => format!("{}h", seconds / 3600),
-        _ => format!("{}d", seconds / 86_400),
+/// Formats a duration in its largest fitting unit: `300ms`, `45s`, `12m`, `3h`, `2d`.
+pub(crate) fn format_duration(millis: u64) -> String {
+    match millis / 1000 {
+        0 => format!("{millis}ms"),
+        seconds @ ..120 => format!("{seconds}s"),
+        seconds @ 120..7_200 => format!("{}m", seconds / 60),
+        seconds @ 7_200..172_800 => format!("{}h", seconds / 3600),
+        seconds => format!("{}d", seconds / 86_400),
     }
 }
 
-/// Formats the time until a deadline: `in 9m`, or `over`.
+/// Formats the time until a deadline: `in 9m`, or `now`.
 pub(crate) fn format_deadline(moment: Timestamp, now: Timestamp) -> String {
-    if moment <= now { "over".to_owned() } else { format!("in {}", format_coarse_duration(moment.since(now))) }
+    if moment <= now { "now".to_owned() } else { format!("in {}", format_duration(moment.since(now))) }
 }

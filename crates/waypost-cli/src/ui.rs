@@ -79,10 +79,7 @@ impl Ui {
                 .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
             format!("{answer}\n")
         } else {
-            self.print_pending_warnings();
-            let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: terminal_width() };
-            text(&mut page);
-            page.out
+            self.render(text)
         };
         print(&output)
     }
@@ -99,9 +96,14 @@ impl Ui {
 
     /// Prints one part of a long text result immediately.
     pub(crate) fn page(&self, text: impl FnOnce(&mut Text)) -> Result<()> {
+        print(&self.render(text))
+    }
+
+    /// Returns the text that `text` writes, for standard output.
+    fn render(&self, text: impl FnOnce(&mut Text)) -> String {
         let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: terminal_width() };
         text(&mut page);
-        print(&page.out)
+        page.out
     }
 
     /// Prints one part of an endless result: a line of JSON, or the text that `text` writes.
@@ -113,9 +115,7 @@ impl Ui {
                 .map_err(|error| Error::internal("the answer cannot be written as JSON").because(error))?;
             format!("{line}\n")
         } else {
-            let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: terminal_width() };
-            text(&mut page);
-            page.out
+            self.render(text)
         };
         print_unless_closed(output.as_bytes())
     }

@@ -7,13 +7,12 @@ use serde_json::Value;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{EventQuery, TaskStatus, WorkflowStatus};
 use waypost_core::op::ListEvents;
-use waypost_core::time::Timestamp;
 use waypost_core::work::context::Context;
 use waypost_core::work::view::{TaskView, WorkflowView};
 use waypost_core::{Error, Result};
 
 use super::issues::{file_or_stdin, text_or_stdin};
-pub(crate) use super::spans::parse_duration;
+pub(crate) use super::spans::{format_deadline, format_duration, parse_duration};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
 use super::{CommandContext, in_one_line};
 use waypost::app::deliver_pending_notices;
@@ -238,23 +237,5 @@ pub(crate) fn workflow_style(status: WorkflowStatus) -> Style {
         WorkflowStatus::Failed => BAD,
         WorkflowStatus::Completed | WorkflowStatus::Cancelled => DIM,
         WorkflowStatus::Planning | WorkflowStatus::Ready => PLAIN,
-    }
-}
-
-/// Formats the time from now until a moment: `in 9m`.
-pub(crate) fn format_time_until(moment: Timestamp, now: Timestamp) -> String {
-    format!("in {}", format_duration(moment.since(now)))
-}
-
-/// Formats a duration in its largest fitting unit, from milliseconds to days.
-pub(crate) fn format_duration(millis: u64) -> String {
-    if millis < 1000 {
-        return format!("{millis}ms");
-    }
-    match millis / 1000 {
-        seconds @ ..120 => format!("{seconds}s"),
-        seconds @ 120..7200 => format!("{}m", seconds / 60),
-        seconds @ 7200..172_800 => format!("{}h", seconds / 3600),
-        seconds => format!("{}d", seconds / 86_400),
     }
 }

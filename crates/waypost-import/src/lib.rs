@@ -4,4 +4,7 @@
 //! own types, together with notes on everything that could not be imported. `waypost` writes the result.
 
 pub mod issues;
+mod note;
 pub mod workflows;
+
+pub use note::Note;

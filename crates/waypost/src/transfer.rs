@@ -40,6 +40,18 @@ pub struct Moved {
     pub reason: Option<String>,
 }
 
+impl Moved {
+    pub(crate) fn of(dump: &WorkflowDump) -> Moved {
+        Moved {
+            id: dump.workflow.id.clone(),
+            name: dump.workflow.name.clone(),
+            tasks: dump.tasks.len(),
+            checkpoints: dump.checkpoints.len(),
+            reason: None,
+        }
+    }
+}
+
 /// The outcome of a move or its rehearsal.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
@@ -71,7 +83,7 @@ pub fn rehearse(source: &mut Session, mut destination: Option<&mut Session>, req
         let dump = source.read(DumpWorkflow { workflow: workflow.id.clone() })?;
         let holders: Vec<_> =
             held.iter().filter(|(id, _)| *id == workflow.id).map(|(_, holder)| holder.as_str()).collect();
-        let moved = moved(&dump, None);
+        let moved = Moved::of(&dump);
         if let Some(mark) = mark(&workflow).filter(|mark| to.as_ref() != Some(&mark.to)) {
             outcome.refused.push(Moved { reason: Some(format!("it was moved to {}", mark.to)), ..moved });
             continue;
@@ -166,14 +178,4 @@ fn held(source: &mut Session) -> Result<Vec<(WorkflowId, String)>> {
         }
     }
     Ok(held)
-}
-
-fn moved(dump: &WorkflowDump, reason: Option<String>) -> Moved {
-    Moved {
-        id: dump.workflow.id.clone(),
-        name: dump.workflow.name.clone(),
-        tasks: dump.tasks.len(),
-        checkpoints: dump.checkpoints.len(),
-        reason,
-    }
 }

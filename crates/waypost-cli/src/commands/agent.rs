@@ -11,7 +11,7 @@ use waypost_workspace::jobs::{identity, is_running};
 
 use crate::CommandContext;
 use crate::in_one_line;
-use crate::spans::{format_coarse_duration, format_deadline, parse_duration};
+use crate::spans::{format_deadline, format_duration, parse_duration};
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 
 /// Register, list and retire agents, coordinators and people
@@ -180,7 +180,7 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> 
         text.line(format!(
             "{}; next heartbeat within {}",
             unread_messages(alive.unread),
-            format_coarse_duration(alive.next_ms)
+            format_duration(alive.next_ms)
         ));
     })?;
     Ok(ExitCode::SUCCESS)
@@ -219,7 +219,7 @@ fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<ExitCode> {
             field("role", cell(role)),
             field("status", styled(color(&seen.agent), status(&seen.agent))),
             field("heartbeat", cell(seen.agent.last_heartbeat.ago(now))),
-            field("timeout", cell(format_coarse_duration(seen.agent.timeout_ms))),
+            field("timeout", cell(format_duration(seen.agent.timeout_ms))),
         ];
         rows.extend(runtime.as_ref().map(|runtime| field("runtime", cell(runtime))));
         if !capabilities.is_empty() {

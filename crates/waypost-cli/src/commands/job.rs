@@ -13,7 +13,7 @@ use waypost_workspace::jobs as processes;
 
 use super::ws::{self, parse_bytes};
 use crate::CommandContext;
-use crate::spans::{format_coarse_duration, parse_duration};
+use crate::spans::{format_duration, parse_duration};
 use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 use crate::work::{json_or_text, parse_enum, wait_for};
 use waypost::environment::WAYPOST_JOB;
@@ -445,7 +445,7 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
             field("created", cell(job.created_at.ago(now))),
         ];
         let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
-        let ran = job.started_at.map(|started| format_coarse_duration(job.finished_at.unwrap_or(now).since(started)));
+        let ran = job.started_at.map(|started| format_duration(job.finished_at.unwrap_or(now).since(started)));
         let further = [
             ("description", Some(job.description.clone()).filter(|text| !text.is_empty())),
             ("task", view.task.clone()),

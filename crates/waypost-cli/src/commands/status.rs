@@ -12,7 +12,7 @@ use waypost_core::work::view::{TaskView, WorkflowView};
 
 use super::events::{Names, summary};
 use crate::CommandContext;
-use crate::spans::{format_coarse_duration, format_deadline};
+use crate::spans::{format_deadline, format_duration};
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, cell_keeping_end, styled};
 use waypost::ops::store::{GetStatus, IssueCounts, Status};
 use waypost::survey::{State, Surveyed, survey};
@@ -243,7 +243,7 @@ impl Page<'_> {
             WorkflowStatus::Paused | WorkflowStatus::AwaitingMerge => WARN,
             _ => PLAIN,
         };
-        let age = format_coarse_duration(self.now.since(seen.workflow.created_at));
+        let age = format_duration(self.now.since(seen.workflow.created_at));
         vec![
             cell(""),
             cell(&seen.workflow.name),

@@ -15,7 +15,7 @@ use crate::CommandContext;
 use crate::issues::text_or_stdin;
 use crate::ui::{BOLD, DIM, Text, cell, styled};
 use crate::work::{
-    EpochArg, TaskArg, WorkflowArg, format_duration, format_time_until, humanize, json_or_text, parse_duration,
+    EpochArg, TaskArg, WorkflowArg, format_deadline, format_duration, humanize, json_or_text, parse_duration,
     parse_enum, task_line, task_table, wait_for, write_lines,
 };
 use waypost::session::Session;
@@ -431,7 +431,7 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
         (
             "holder",
             held.map(|((holder, epoch), end)| {
-                format!("{holder}, epoch {epoch}, expires {}", format_time_until(end, now))
+                format!("{holder}, epoch {epoch}, expires {}", format_deadline(end, now))
             }),
         ),
         ("assigned to", view.assigned_to.clone()),
@@ -445,7 +445,7 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
         ("attempts", Some(format!("{} failed of {}", task.attempts, task.max_attempts))),
         (
             "next attempt",
-            (task.status == TaskStatus::Failed).then_some(task.due_at).flatten().map(|due| format_time_until(due, now)),
+            (task.status == TaskStatus::Failed).then_some(task.due_at).flatten().map(|due| format_deadline(due, now)),
         ),
         ("timeout", duration(task.run_timeout_ms)),
         ("stall timeout", duration(task.stall_timeout_ms)),
@@ -640,7 +640,7 @@ fn fail(cx: &mut CommandContext, args: &FailArgs) -> Result<()> {
         let (attempts, max_attempts) = (task.task.attempts, task.task.max_attempts);
         let next = match (task.task.status, task.task.due_at) {
             (TaskStatus::Dead, _) => ", no retry".to_owned(),
-            (TaskStatus::Failed, Some(due)) => format!(", retry {}", format_time_until(due, now)),
+            (TaskStatus::Failed, Some(due)) => format!(", retry {}", format_deadline(due, now)),
             _ => String::new(),
         };
         text.line(format!("{}, {attempts} of {max_attempts} attempts{next}", task_line("Failed", &task)));

@@ -8,7 +8,8 @@ use waypost_core::{Error, Result};
 use super::front_matter::{self, Front};
 use super::item::{Item, Status, finish};
 use super::reader::{issue_type, one_line, priority};
-use super::{Imported, Note, Source, text};
+use super::{Imported, Source, text};
+use crate::Note;
 
 /// The keys that become fields of an issue.
 const KNOWN_KEYS: &[&str] = &[

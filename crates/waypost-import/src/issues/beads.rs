@@ -6,7 +6,8 @@ use waypost_core::ledger::mark;
 use waypost_core::ledger::record::Record;
 use waypost_core::{Error, Result};
 
-use super::{Imported, Note, Source, compact, text};
+use super::{Imported, Source, compact, text};
+use crate::Note;
 
 pub(super) fn read(source: &Source) -> Result<Imported> {
     let is_list = source.bytes.trim_ascii_start().first() == Some(&b'[') || source.bytes.starts_with(b"\xef\xbb\xbf[");

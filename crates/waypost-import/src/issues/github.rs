@@ -5,7 +5,8 @@ use waypost_core::ledger::record::Record;
 
 use super::item::{Comment, Item, Status, finish};
 use super::reader::{Reader, issue_type, priority};
-use super::{Imported, Note, Source, objects};
+use super::{Imported, Source, objects};
+use crate::Note;
 
 /// Fields that become fields of an issue, or that repeat other fields.
 const KNOWN_KEYS: &[&str] = &[

@@ -8,7 +8,8 @@ use waypost_core::ledger::record::Record;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use super::{Imported, Note, compact};
+use super::{Imported, compact};
+use crate::Note;
 
 /// The fields of an issue that other trackers can provide.
 #[derive(Debug, Default)]

@@ -16,12 +16,13 @@ mod update;
 
 use std::fmt;
 
-use serde::Serialize;
 use serde_json::value::RawValue;
 use waypost_core::ledger::document::MAX_LINE_BYTES;
 use waypost_core::ledger::record::Record;
 use waypost_core::nearest::nearest;
 use waypost_core::{Error, Result};
+
+use crate::Note;
 
 pub use adopt::{adopt, complete, plain_name, qualify, short_name};
 pub use update::updated;
@@ -145,22 +146,6 @@ pub struct Imported {
     pub records: Vec<Record>,
     /// The items and fields that could not be imported.
     pub notes: Vec<Note>,
-}
-
-/// Something that could not be imported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Note {
-    /// The tracker's name of the item, or its place in the file.
-    pub item: String,
-    /// The problem.
-    pub problem: String,
-}
-
-impl Note {
-    /// Creates a note.
-    pub fn new(item: impl Into<String>, problem: impl Into<String>) -> Note {
-        Note { item: item.into(), problem: problem.into() }
-    }
 }
 
 /// Reads files of a format. Fails only if a file as a whole is unreadable.

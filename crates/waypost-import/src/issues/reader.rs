@@ -5,7 +5,7 @@ use waypost_core::ledger::issue::parse_time;
 use waypost_core::ledger::record::Record;
 use waypost_core::time::Timestamp;
 
-use super::Note;
+use crate::Note;
 
 /// Reads the fields of an object leniently; values of the wrong type are reported.
 pub(super) struct Reader<'a> {

@@ -8,7 +8,8 @@ use waypost_core::{Error, Result};
 
 use super::item::{Item, Status, finish};
 use super::reader::{Reader, issue_type, priority};
-use super::{Imported, Note, Source, text};
+use super::{Imported, Source, text};
+use crate::Note;
 
 /// The tag of tasks without a tag.
 const DEFAULT_TAG: &str = "master";

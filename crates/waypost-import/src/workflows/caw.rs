@@ -182,15 +182,9 @@ fn task(imported: &mut Imported, context: &ImportContext, place: usize, id: Task
         }
         "pending" | "blocked" => {}
         "planning" | "in_progress" => {
-            imported.notes.push(super::Note {
-                item: row_name(row),
-                problem: "an agent works on it in caw: imported as pending".to_owned(),
-            });
+            imported.note(row_name(row), "an agent works on it in caw: imported as pending");
         }
-        other => imported.notes.push(super::Note {
-            item: row_name(row),
-            problem: format!("unknown status {other:?}: imported as pending"),
-        }),
+        other => imported.note(row_name(row), format!("unknown status {other:?}: imported as pending")),
     }
     task.finished_at = task.status.is_final().then_some(task.updated_at);
     task.outcome = task.outcome.or(outcome);

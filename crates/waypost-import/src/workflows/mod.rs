@@ -8,7 +8,6 @@ pub mod caw;
 pub mod langgraph;
 mod msgpack;
 
-use serde::Serialize;
 use serde_json::{Map, Value, json};
 use waypost_core::id::{AgentId, Entropy, TaskId, WorkflowId};
 use waypost_core::model::{
@@ -18,6 +17,8 @@ use waypost_core::tables::{Datum, Row};
 use waypost_core::time::Timestamp;
 use waypost_core::work::DEFAULT_AGENT_TIMEOUT_MS;
 use waypost_core::work::transfer::WorkflowDump;
+
+use crate::Note;
 
 /// The longest name of a workflow or a task.
 const MAX_NAME_BYTES: usize = 200;
@@ -42,18 +43,9 @@ pub struct Imported {
     pub notes: Vec<Note>,
 }
 
-/// Something that could not be imported.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Note {
-    /// Its name in the other program.
-    pub item: String,
-    /// What is missing, and why.
-    pub problem: String,
-}
-
 impl Imported {
     fn note(&mut self, item: impl Into<String>, problem: impl Into<String>) {
-        self.notes.push(Note { item: item.into(), problem: problem.into() });
+        self.notes.push(Note::new(item, problem));
     }
 }
 

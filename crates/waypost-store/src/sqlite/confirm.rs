@@ -12,7 +12,9 @@ use std::time::Duration;
 
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, ErrorCode, OpenFlags, ffi};
+use rusqlite::{Connection, ErrorCode, ffi};
+
+use super::OPEN_FLAGS;
 
 /// The maximum time to wait for a program that holds a lock on the file.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -44,11 +46,7 @@ pub(super) fn is_damage(error: &rusqlite::Error) -> bool {
 }
 
 fn read_and_check(path: &Path) -> rusqlite::Result<String> {
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW
-        | OpenFlags::SQLITE_OPEN_EXRESCODE;
-    let file = Connection::open_with_flags(path, flags)?;
+    let file = Connection::open_with_flags(path, OPEN_FLAGS)?;
     file.busy_timeout(LOCK_TIMEOUT)?;
     // A file that may be damaged must not be written.
     file.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;

@@ -20,7 +20,7 @@ use std::cmp::Ordering;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use rusqlite::Connection;
+use rusqlite::{Connection, OpenFlags};
 use waypost_core::clock::Clock;
 use waypost_core::store::{Store, Tx};
 use waypost_core::{Error, Result};
@@ -31,6 +31,11 @@ use crate::tx::SqlTx;
 pub use migrate::SCHEMA_VERSION;
 pub use upkeep::{Damage, Info};
 
+/// How the store's file is opened: it exists, and is not a symlink.
+const OPEN_FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
+    .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
+    .union(OpenFlags::SQLITE_OPEN_NOFOLLOW)
+    .union(OpenFlags::SQLITE_OPEN_EXRESCODE);
 /// A longer log is checkpointed: 64 pages are about 15 writes, which a new process reads in a tenth of a millisecond.
 const MAX_LOG_BYTES: u64 = 64 * 4096;
 /// A store with this many commits belongs to a process that keeps it open.

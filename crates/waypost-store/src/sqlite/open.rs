@@ -6,14 +6,14 @@ use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 
+use rusqlite::Connection;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags};
 use waypost_core::clock::Clock;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, FileLock, create_private_dir, network_file_system, sync_dir};
 
 use super::migrate::{self, State};
-use super::{Options, SqliteStore, error};
+use super::{OPEN_FLAGS, Options, SqliteStore, error};
 
 /// Older versions can lose committed pages when two connections write and checkpoint at once.
 const MIN_SQLITE_VERSION: i32 = 3_051_003;
@@ -228,11 +228,7 @@ fn remove_database(path: &Path) {
 
 fn connect(path: &Path, options: Options) -> Result<Connection> {
     let failed = || error::at(path, "cannot open");
-    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
-        | OpenFlags::SQLITE_OPEN_NO_MUTEX
-        | OpenFlags::SQLITE_OPEN_NOFOLLOW
-        | OpenFlags::SQLITE_OPEN_EXRESCODE;
-    let connection = Connection::open_with_flags(path, flags).map_err(failed())?;
+    let connection = Connection::open_with_flags(path, OPEN_FLAGS).map_err(failed())?;
     connection.busy_timeout(options.timeout).map_err(failed())?;
     connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
     // The file may come from anywhere: foreign code in its schema must not run.

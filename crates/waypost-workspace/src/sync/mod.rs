@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Kind, Result};
-use waypost_fs::{FileLock, create_private_dir};
+use waypost_fs::FileLock;
 
 use crate::vcs::checkout::Checkout;
 use crate::vcs::run::{NetworkOptions, Tool};
@@ -241,8 +241,5 @@ fn unreachable(what: &str, error: &Error) -> Error {
 }
 
 fn lock(checkout: &Checkout) -> Result<FileLock> {
-    let dir = &checkout.private_dir;
-    create_private_dir(dir)
-        .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
-    FileLock::acquire(&dir.join("sync.lock"), LOCK_TIMEOUT)
+    checkout.lock("sync.lock", LOCK_TIMEOUT)
 }

@@ -1,9 +1,11 @@
 //! A checkout as found on disk, and its worktrees.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use waypost_core::model::Vcs;
-use waypost_core::path_text;
+use waypost_core::{Error, Result, path_text};
+use waypost_fs::{FileLock, create_private_dir};
 
 /// A checkout, as found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -36,6 +38,14 @@ impl Checkout {
     /// Returns the path that identifies the whole repository: its main worktree, else its shared directory.
     pub fn repository_path(&self) -> &Path {
         self.main_root.as_deref().unwrap_or(&self.shared_dir)
+    }
+
+    /// Acquires a lock in the private directory of this clone.
+    pub(crate) fn lock(&self, file: &str, timeout: Duration) -> Result<FileLock> {
+        let dir = &self.private_dir;
+        create_private_dir(dir)
+            .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
+        FileLock::acquire(&dir.join(file), timeout)
     }
 
     /// Returns the repository's name: `proj` for `proj/`, `proj.git/` and `proj/.bare/`.

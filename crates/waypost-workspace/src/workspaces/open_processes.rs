@@ -32,6 +32,16 @@ pub fn processes_in(dir: &Path) -> Result<Vec<Process>> {
     Ok(numbers.filter_map(|id| find_use(id, &dir)).collect())
 }
 
+/// Refuses to touch a directory that a process uses.
+pub(super) fn check_no_process_in(dir: &Path) -> Result<()> {
+    match processes_in(dir)?.first() {
+        None => Ok(()),
+        Some(Process { id, name, .. }) => {
+            Err(Error::refused(format!("process {id} ({name}) lives in {}", dir.display())).hint("stop it first"))
+        }
+    }
+}
+
 fn find_use(id: u32, dir: &Path) -> Option<Process> {
     let own = PathBuf::from(format!("/proc/{id}"));
     let is_inside = |link: PathBuf| std::fs::read_link(link).ok().filter(|target| target.starts_with(dir));

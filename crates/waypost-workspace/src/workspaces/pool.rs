@@ -18,7 +18,7 @@ use super::examine::nested;
 use super::make::make;
 use super::mirror::Mirror;
 use super::model::{Files, Identity, Made, MakeOptions, Name, Plan, Strategy};
-use super::open_processes::{Process, processes_in};
+use super::open_processes::{Process, check_no_process_in, processes_in};
 use super::plan::real;
 use super::{git_dir, held_mirror, plan_file};
 use crate::vcs::run::{Git, NetworkOptions};
@@ -127,15 +127,7 @@ pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
     if plan.strategy != Strategy::Clone {
         return Err(Error::refused("only a clone can be given back to the pool"));
     }
-    let living = processes_in(&plan.home())?;
-    if let Some(first) = living.first() {
-        return Err(Error::refused(format!(
-            "process {} ({}) lives in {}",
-            first.id,
-            first.name,
-            plan.home().display()
-        )));
-    }
+    check_no_process_in(&plan.home())?;
     // The owner of another hard link could change the file later.
     if measure_tree(&plan.workspace)?.hard_links > 0 {
         return Err(Error::refused(format!("{} has files with several hard links", plan.workspace.display())));

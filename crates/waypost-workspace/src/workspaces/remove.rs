@@ -14,7 +14,7 @@ use waypost_fs::FileIdentity;
 use super::abandon::forget;
 use super::examine::examine;
 use super::model::{Identity, Plan, Strategy};
-use super::open_processes::processes_in;
+use super::open_processes::check_no_process_in;
 use super::plan::source;
 use super::trash::{delete, delete_trash};
 use super::{copies, overlay};
@@ -76,16 +76,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn check(plan: &Plan, work: Work) -> Result<()> {
-    let processes = processes_in(&plan.home())?;
-    if let Some(first) = processes.first() {
-        return Err(Error::refused(format!(
-            "process {} ({}) lives in {}",
-            first.id,
-            first.name,
-            plan.home().display()
-        ))
-        .hint("stop it first"));
-    }
+    check_no_process_in(&plan.home())?;
     if plan.strategy == Strategy::Jj {
         // It takes one command, and the snapshot stays in the repository.
         worktrees::save(&source(plan)?, &plan.workspace, plan.name.as_str(), Timestamp::from_millis(0))?;

@@ -14,7 +14,7 @@ use std::time::Duration;
 use waypost_core::model::Vcs;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, create_private_dir};
+use waypost_fs::FileLock;
 
 use crate::vcs::checkout::{Checkout, ListedWorktree};
 
@@ -166,10 +166,7 @@ pub(crate) fn forget_named(checkout: &Checkout, name: &str) -> Result<()> {
 }
 
 fn lock(checkout: &Checkout) -> Result<FileLock> {
-    let dir = &checkout.private_dir;
-    create_private_dir(dir)
-        .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
-    FileLock::acquire(&dir.join("worktrees.lock"), LOCK_TIMEOUT)
+    checkout.lock("worktrees.lock", LOCK_TIMEOUT)
 }
 
 fn unsupported_error(vcs: Vcs) -> Error {

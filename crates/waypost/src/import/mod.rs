@@ -12,7 +12,8 @@ use waypost_core::Result;
 use waypost_core::ledger::issue::{Issue, parse_time};
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Category;
-use waypost_import::issues::{self, Imported, Note};
+use waypost_import::Note;
+use waypost_import::issues::{self, Imported};
 use waypost_ledger::{Filter, Index, IndexedIssue, Sort};
 
 use crate::ledger::{Ledger, Transaction};

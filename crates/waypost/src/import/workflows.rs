@@ -4,7 +4,8 @@ use std::path::Path;
 
 use waypost_core::op::TakeWorkflow;
 use waypost_core::{Kind, Result, path_text};
-use waypost_import::workflows::{ImportContext, Imported, Note, caw, langgraph};
+use waypost_import::Note;
+use waypost_import::workflows::{ImportContext, Imported, caw, langgraph};
 use waypost_store::foreign;
 
 use crate::session::Session;
@@ -72,13 +73,7 @@ pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal
             dump.workflow.name = format!("{} {tail}", dump.workflow.name);
             taken = take(session, &dump, &from, &into, is_rehearsal);
         }
-        let moved = Moved {
-            id: dump.workflow.id.clone(),
-            name: dump.workflow.name.clone(),
-            tasks: dump.tasks.len(),
-            checkpoints: dump.checkpoints.len(),
-            reason: None,
-        };
+        let moved = Moved::of(&dump);
         if taken? {
             outcome.added.push(moved);
         } else {
