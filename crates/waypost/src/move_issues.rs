@@ -58,13 +58,13 @@ impl Which {
     }
 }
 
-/// Moves issues into a ledger from all others, or from one. Returns the moved issues; a rehearsal moves none.
+/// Moves issues into a ledger from all others, or from one. Returns the moved issues; a dry run moves none.
 pub fn migrate(
     ledger: &Ledger,
     from: Option<usize>,
     to: usize,
     which: &Which,
-    rehearse: bool,
+    dry_run: bool,
 ) -> Result<Vec<IndexedIssue>> {
     let sources: Vec<usize> =
         (0..ledger.repos().len()).filter(|number| *number != to && from.is_none_or(|from| from == *number)).collect();
@@ -78,7 +78,7 @@ pub fn migrate(
         let locks = ledger.lock(&[source, to])?;
         // Select again under the locks, when no other command changes the issues.
         let found = select(ledger, source, which)?;
-        if rehearse {
+        if dry_run {
             ledger.transaction_under(&locks, to, |transaction| {
                 transaction.discard();
                 found.iter().try_for_each(|entry| transaction.merge_in(None, &entry.record).map(drop))

@@ -20,7 +20,7 @@ pub struct Plan {
     /// Stop when the file has at most this many bytes.
     pub down_to: Option<usize>,
     /// Only report the issues, and write nothing.
-    pub is_rehearsal: bool,
+    pub dry_run: bool,
 }
 
 /// The outcome of pruning.
@@ -40,7 +40,7 @@ pub fn prune(ledger: &Ledger, number: usize, plan: Plan) -> Result<Pruned> {
             .hint("way delete leaves a tombstone, and way export writes a copy"));
     };
     ledger.transaction_in(number, |transaction| {
-        if plan.is_rehearsal {
+        if plan.dry_run {
             transaction.discard();
         }
         transaction.issues().narrow(Some(number));
@@ -59,7 +59,7 @@ pub fn prune_large(place: &Place, ledger: &Ledger) -> Vec<Result<Pruned>> {
     if place.config.text("prune.auto").as_deref() != Some("on") {
         return Vec::new();
     }
-    let plan = Plan { before: ledger.now(), keep: 0, down_to: Some(LARGE_LEDGER_BYTES), is_rehearsal: false };
+    let plan = Plan { before: ledger.now(), keep: 0, down_to: Some(LARGE_LEDGER_BYTES), dry_run: false };
     let is_large = |number: &usize| {
         let size = std::fs::metadata(ledger.repos()[*number].file.path()).map_or(0, |file| file.len());
         size > LARGE_LEDGER_BYTES as u64 && ledger.may_write(*number)

@@ -24,7 +24,7 @@ pub struct Options {
     /// Whether to push to the remote.
     pub push: bool,
     /// Whether to change nothing and only report the steps.
-    pub is_rehearsal: bool,
+    pub dry_run: bool,
     /// Maximum time to wait for the remote; `None` means no limit.
     pub timeout: Option<Duration>,
 }
@@ -47,7 +47,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
         root: &repo.root,
         path,
         push: options.push,
-        is_rehearsal: options.is_rehearsal,
+        dry_run: options.dry_run,
         network: network_options(variables, options.timeout),
     };
     let ledger = sync::Ledger {
@@ -64,7 +64,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
 /// Fetches the default branch of a project whose ledger the user may not write, to see decisions on proposals. Returns
 /// `None` without a remote to fetch from.
 pub fn fetch_project(repo: &Repo, variables: &Variables, options: Options) -> Result<Option<Fetched>> {
-    upstream::fetch(&repo.checkout, network_options(variables, options.timeout), options.is_rehearsal)
+    upstream::fetch(&repo.checkout, network_options(variables, options.timeout), options.dry_run)
 }
 
 /// Returns the user's network settings.

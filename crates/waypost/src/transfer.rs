@@ -52,7 +52,7 @@ impl Moved {
     }
 }
 
-/// The outcome of a move or its rehearsal.
+/// The outcome of a move or its dry run.
 #[derive(Clone, Debug, Default, Serialize)]
 pub struct Outcome {
     /// Moved workflows.
@@ -74,7 +74,7 @@ pub fn name(session: &Session) -> String {
 }
 
 /// Reports the outcome of a move without making it. Assumes that a missing destination accepts every workflow.
-pub fn rehearse(source: &mut Session, mut destination: Option<&mut Session>, request: &Move) -> Result<Outcome> {
+pub fn dry_run(source: &mut Session, mut destination: Option<&mut Session>, request: &Move) -> Result<Outcome> {
     let mut outcome = Outcome::default();
     let from = name(source);
     let to = destination.as_deref().map(name);
@@ -92,7 +92,7 @@ pub fn rehearse(source: &mut Session, mut destination: Option<&mut Session>, req
             Some(destination) => {
                 let into = name(destination);
                 destination
-                    .write(TakeWorkflow { dump, from: from.clone(), into, rehearse: true })
+                    .write(TakeWorkflow { dump, from: from.clone(), into, dry_run: true })
                     .map(|taken| taken.is_new)
             }
             None => Ok(true),
@@ -116,11 +116,11 @@ pub fn rehearse(source: &mut Session, mut destination: Option<&mut Session>, req
 /// Moves workflows. After an error the workflows moved so far stay moved, and a repeated call continues.
 pub fn run(source: &mut Session, destination: &mut Session, request: &Move) -> Result<Outcome> {
     let (from, to) = (name(source), name(destination));
-    let mut outcome = rehearse(source, Some(destination), request)?;
+    let mut outcome = dry_run(source, Some(destination), request)?;
     for moved in &outcome.moved {
         let freeze = FreezeWorkflow { workflow: moved.id.clone(), to: to.clone(), force: request.force };
         let dump = source.write(freeze)?;
-        let taken = destination.write(TakeWorkflow { dump, from: from.clone(), into: to.clone(), rehearse: false })?;
+        let taken = destination.write(TakeWorkflow { dump, from: from.clone(), into: to.clone(), dry_run: false })?;
         if !taken.is_new {
             return Err(Error::conflict(format!("another command moved workflow {} at the same time", moved.name))
                 .hint("check both stores: way workflow list"));

@@ -246,7 +246,7 @@ fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
     let request = Move { workflows: args.workflows.clone(), force: args.force, delete_source: args.delete_source };
     let outcome = match (&mut destination, args.dry_run) {
         (Some(destination), false) => transfer::run(&mut source, destination, &request)?,
-        (destination, _) => transfer::rehearse(&mut source, destination.as_mut(), &request)?,
+        (destination, _) => transfer::dry_run(&mut source, destination.as_mut(), &request)?,
     };
     let mut data = serde_json::to_value(&outcome).unwrap_or_default();
     (data["from"], data["to"], data["written"]) = (json!(from), json!(to), json!(!args.dry_run));

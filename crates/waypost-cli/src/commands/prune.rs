@@ -37,7 +37,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         before: parse_time_ago(&args.closed_before, ledger_cx.now)?,
         keep: args.keep,
         down_to: None,
-        is_rehearsal: args.dry_run,
+        dry_run: args.dry_run,
     };
     let mut pruned = Pruned { issues: Vec::new(), uncommitted: 0 };
     for number in ledger_cx.ledger.numbers() {

@@ -34,7 +34,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let options = Options { push: !args.no_push, is_rehearsal: args.dry_run, timeout: timeout(&ledger_cx.place) };
+    let options = Options { push: !args.no_push, dry_run: args.dry_run, timeout: timeout(&ledger_cx.place) };
     let numbers = ledger_cx.ledger.numbers();
     let is_one = numbers.len() == 1;
     // Without a planning repository there are no proposals.
@@ -109,7 +109,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 /// Fetches the project that receives proposals. A failure is a warning, so that the rest is still synced.
 fn fetch(cx: &mut CommandContext, ledger_cx: &LedgerContext, options: Options) -> Result<Option<Fetched>> {
     let project = &ledger_cx.ledger.repos()[0];
-    if !options.is_rehearsal {
+    if !options.dry_run {
         cx.ui.progress(&escape(&format!("Fetching {}", project.path().display())))?;
     }
     match fetch_project(project, &ledger_cx.place.variables, options) {
@@ -122,11 +122,11 @@ fn fetch(cx: &mut CommandContext, ledger_cx: &LedgerContext, options: Options) -
     }
 }
 
-fn write_outcome(text: &mut Text, synced: &Synced, is_rehearsal: bool) {
+fn write_outcome(text: &mut Text, synced: &Synced, dry_run: bool) {
     for command in &synced.commands {
         text.line(command);
     }
-    if is_rehearsal {
+    if dry_run {
         return;
     }
     match (&synced.committed, &synced.pushed) {

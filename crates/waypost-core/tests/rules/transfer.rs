@@ -55,7 +55,7 @@ fn move_workflow(source: &mut Place, destination: &mut Place, id: &WorkflowId, f
     let dump =
         source.store.write("ada", FreezeWorkflow { workflow: id.clone(), to: destination.name.to_owned(), force })?;
     let (from, into) = (source.name.to_owned(), destination.name.to_owned());
-    Ok(destination.store.write("ada", TakeWorkflow { dump, from, into, rehearse: false })?.is_new)
+    Ok(destination.store.write("ada", TakeWorkflow { dump, from, into, dry_run: false })?.is_new)
 }
 
 #[test]
@@ -149,7 +149,7 @@ fn a_workflow_can_be_moved_back_with_its_changes_but_an_old_copy_cannot() {
         "no event is duplicated"
     );
     assert!(move_workflow(&mut one, &mut three, &id, false).unwrap());
-    let again = TakeWorkflow { dump: old, from: "zero".to_owned(), into: "one".to_owned(), rehearse: false };
+    let again = TakeWorkflow { dump: old, from: "zero".to_owned(), into: "one".to_owned(), dry_run: false };
     assert!(!one.store.write("ada", again).unwrap().is_new);
     assert!(!move_workflow(&mut two, &mut one, &id, false).unwrap(), "two has an older copy than one had");
     three.store.write("ada", claim(Some("test"))).unwrap();

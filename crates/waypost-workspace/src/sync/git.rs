@@ -67,7 +67,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<GitSync<'a>> {
     let branch = branch_of(&objects)?;
     let common_dir = found.as_deref().unwrap_or(&git_dir);
     let locks = OwnLocks::new(&request.checkout.private_dir, request.root, &git_dir, common_dir, &branch);
-    if !request.is_rehearsal {
+    if !request.dry_run {
         objects.sweep(common_dir);
         locks.clear()?;
     }
@@ -95,13 +95,13 @@ fn branch_of(objects: &Objects<'_>) -> Result<String> {
 impl Adapter for GitSync<'_> {
     fn fetch(&mut self) -> Result<Option<String>> {
         let Some(remote) = &self.remote else { return Ok(None) };
-        if self.work.request.is_rehearsal {
+        if self.work.request.dry_run {
             let known = remote.branch.strip_prefix("refs/heads/").unwrap_or(&remote.branch);
             self.upstream = self.objects.resolve(&format!("refs/remotes/{}/{known}", remote.name))?;
         }
         self.work.say(&format!("Fetching {}", remote.shown()));
         let fetched = self.objects.fetch(remote, &Objects::fetched_ref())?;
-        if !self.work.request.is_rehearsal {
+        if !self.work.request.dry_run {
             self.upstream = fetched;
         }
         Ok(self.upstream.clone())

@@ -54,7 +54,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<HgSync<'a>> {
     if sync.remote.is_none() {
         work.note("there is no remote, so there is nothing to push to".to_owned());
     }
-    if !work.request.is_rehearsal {
+    if !work.request.dry_run {
         sync.delete_shares()?;
     }
     Ok(sync)
@@ -88,8 +88,7 @@ impl Adapter for HgSync<'_> {
         };
         let pull = self.network_tool()?.args(["pull", "--quiet", &format!("--rev={tip}"), "default"]);
         self.work.change(pull, "").map_err(|error| unreachable(&error))?;
-        let is_known =
-            !self.work.request.is_rehearsal || self.tool()?.args(["log", &format!("--rev={tip}")]).succeeds()?;
+        let is_known = !self.work.request.dry_run || self.tool()?.args(["log", &format!("--rev={tip}")]).succeeds()?;
         self.upstream = Some(tip).filter(|_| is_known);
         Ok(self.upstream.clone())
     }
@@ -125,14 +124,14 @@ impl Adapter for HgSync<'_> {
             self.work.say("Committing the ledger");
             let message = format!("--message={}", COMMIT_MESSAGE.trim_end());
             self.work.change(self.tool()?.args(["commit", &message, "--", &self.pattern()]), "")?;
-            committed = Some(if self.work.request.is_rehearsal { "COMMIT".to_owned() } else { self.parent()? });
+            committed = Some(if self.work.request.dry_run { "COMMIT".to_owned() } else { self.parent()? });
         }
         if let (Some(upstream), Some(true), true) = (&self.upstream, plan, self.is_sapling) {
             self.hide(&parent, upstream)?;
         }
         let tip = match &committed {
             Some(commit) => commit.clone(),
-            None if self.work.request.is_rehearsal => self.upstream.clone().unwrap_or_default(),
+            None if self.work.request.dry_run => self.upstream.clone().unwrap_or_default(),
             None => self.parent()?,
         };
         let mut pushed = None;
@@ -260,7 +259,7 @@ impl HgSync<'_> {
     }
 
     fn is_changed(&self) -> Result<bool> {
-        Ok(matches!(self.status()?, Some('M' | 'A')) || (self.work.request.is_rehearsal && self.status()? != Some('C')))
+        Ok(matches!(self.status()?, Some('M' | 'A')) || (self.work.request.dry_run && self.status()? != Some('C')))
     }
 
     /// Adds the ledger to version control, if it is not tracked yet.
@@ -283,7 +282,7 @@ impl HgSync<'_> {
         let verb = if self.is_sapling { "goto" } else { "update" };
         let options = ["--quiet", "--merge", "--tool=:local"];
         let update = || Ok(self.tool()?.arg(verb).args(options).arg(format!("--rev={commit}")));
-        if self.work.request.is_rehearsal {
+        if self.work.request.dry_run {
             return self.work.change(update()?, "").map(drop);
         }
         // Under the ledger's lock, so that no other process writes the file while it is replaced.
@@ -301,7 +300,7 @@ impl HgSync<'_> {
         let there = |args: &[&str]| self.work.change(hg(&share).args(args), "COMMIT");
         there(&["update", "--quiet", &format!("--rev={parent}")])?;
         there(&["merge", "--quiet", "--tool=:local", &format!("--rev={upstream}")])?;
-        if self.work.request.is_rehearsal {
+        if self.work.request.dry_run {
             return Ok("COMMIT".to_owned());
         }
         let file = share.join(self.work.request.path);
@@ -317,7 +316,7 @@ impl HgSync<'_> {
     fn hide(&self, from: &str, upstream: &str) -> Result<()> {
         let own = format!("only({from}, {upstream})");
         let unused = format!("{own} - ::(bookmark() + (descendants({own}) - {own}))");
-        let unused = if self.work.request.is_rehearsal { own } else { self.log(&unused, r"{node}\n")? };
+        let unused = if self.work.request.dry_run { own } else { self.log(&unused, r"{node}\n")? };
         if unused.is_empty() {
             return Ok(());
         }

@@ -53,13 +53,13 @@ impl Adapter for JjSync<'_> {
     fn fetch(&mut self) -> Result<Option<String>> {
         let Some(remote) = &self.remote else { return Ok(None) };
         let tracking_ref = tracking_ref(remote);
-        if self.work.request.is_rehearsal {
+        if self.work.request.dry_run {
             self.upstream = self.objects.resolve(&tracking_ref)?;
         }
         self.work.say(&format!("Fetching {}", remote.shown()));
         // Fetch into the ref that `jj git import` reads.
         let fetched = self.objects.fetch(remote, &tracking_ref)?;
-        if !self.work.request.is_rehearsal {
+        if !self.work.request.dry_run {
             self.upstream = fetched;
         }
         Ok(self.upstream.clone())
@@ -227,12 +227,12 @@ impl JjSync<'_> {
         let squash =
             ["squash", "--quiet", "--from=@", "--into=@-", "--use-destination-message", "--keep-emptied", "--"];
         self.work.change(self.jj().args(squash).arg(self.fileset()), "")?;
-        if self.work.request.is_rehearsal { Ok(Some("COMMIT".to_owned())) } else { self.parent() }
+        if self.work.request.dry_run { Ok(Some("COMMIT".to_owned())) } else { self.parent() }
     }
 
     /// Returns whether the working-copy commit changes the ledger.
     fn has_ledger_changes(&self) -> Result<bool> {
-        if self.work.request.is_rehearsal {
+        if self.work.request.dry_run {
             return Ok(false);
         }
         Ok(!self.jj().args(["diff", "--name-only", "--", &self.fileset()]).stdout()?.is_empty())
@@ -240,7 +240,7 @@ impl JjSync<'_> {
 
     /// Runs `act` under the ledger's lock. None if the ledger's content is not `merged` any more.
     fn under_lock<T>(&self, merged: &[u8], act: impl Fn() -> Result<T>) -> Result<Option<T>> {
-        if self.work.request.is_rehearsal {
+        if self.work.request.dry_run {
             return act().map(Some);
         }
         let done = std::cell::RefCell::new(None);

@@ -44,7 +44,7 @@ pub struct Request<'a> {
     /// Whether to push.
     pub push: bool,
     /// Whether this is a dry run, which changes nothing and records the commands.
-    pub is_rehearsal: bool,
+    pub dry_run: bool,
     /// The user's network settings.
     pub network: NetworkOptions,
 }
@@ -93,7 +93,7 @@ pub fn sync(request: Request<'_>, ledger: Ledger<'_>, say: &dyn Fn(&str)) -> Res
         commands: RefCell::default(),
         notes: RefCell::default(),
     };
-    let _lock = if request.is_rehearsal { None } else { Some(lock(request.checkout)?) };
+    let _lock = if request.dry_run { None } else { Some(lock(request.checkout)?) };
     let mut tool: Box<dyn Adapter + '_> = match request.checkout.vcs {
         Vcs::Git => Box::new(git::open(&work)?),
         Vcs::Hg | Vcs::Sl => Box::new(hg::open(&work)?),
@@ -177,7 +177,7 @@ struct Work<'a> {
 impl Work<'_> {
     /// Reports a step, except in a dry run.
     fn say(&self, line: &str) {
-        if !self.request.is_rehearsal {
+        if !self.request.dry_run {
             (self.say)(line);
         }
     }
@@ -197,7 +197,7 @@ impl Work<'_> {
 
     /// The same with input for the command.
     fn change_with_input(&self, tool: Tool, input: Option<&[u8]>, instead: &str) -> Result<String> {
-        if self.request.is_rehearsal {
+        if self.request.dry_run {
             self.commands.borrow_mut().push(tool.line());
             return Ok(instead.to_owned());
         }
@@ -213,7 +213,7 @@ impl Work<'_> {
         let before = (self.ledger.read)()?;
         let Some(theirs) = theirs else { return Ok(before) };
         let merged = |ours: &[u8]| (self.ledger.merge)(base, ours, theirs);
-        if self.request.is_rehearsal {
+        if self.request.dry_run {
             let after = merged(before.as_deref().unwrap_or_default())?;
             if Some(&after) != before.as_ref() {
                 self.is_merged.set(true);

@@ -185,7 +185,7 @@ impl<'a> Objects<'a> {
         self.work.change(index(self.offline()).args(["update-index", "--add", "--cacheinfo", &entry]), "")?;
         // A partial clone does not have all objects.
         let tree = self.work.change(index(self.offline()).args(["write-tree", "--missing-ok"]), "TREE")?;
-        if let (Some(before), false) = (tree_of, self.work.request.is_rehearsal) {
+        if let (Some(before), false) = (tree_of, self.work.request.dry_run) {
             let paths = self.paths(&[before, &tree])?;
             if paths.iter().any(|path| path != self.work.request.path) {
                 return Err(Error::internal(format!("a commit of the ledger would change {paths:?}")));
@@ -214,7 +214,7 @@ impl<'a> Objects<'a> {
         let refspec = format!("+{}:{fetched_ref}", remote.branch);
         let fetch = self.git.fetch(self.work.request.network, &remote.name, &refspec);
         let error = match self.work.change(fetch, "") {
-            Ok(_) if self.work.request.is_rehearsal => return Ok(None),
+            Ok(_) if self.work.request.dry_run => return Ok(None),
             Ok(_) => return self.resolve(fetched_ref),
             Err(error) => error,
         };
@@ -257,7 +257,7 @@ impl<'a> Objects<'a> {
 
     /// Writes the record of a branch.
     pub(super) fn write_record(&self, branch: &str, record: &Record) -> Result<()> {
-        if self.work.request.is_rehearsal {
+        if self.work.request.dry_run {
             return Ok(());
         }
         let file = self.record_file(branch);
@@ -330,7 +330,7 @@ impl Drop for Objects<'_> {
     fn drop(&mut self) {
         // No other process uses it.
         let _ = std::fs::remove_file(&self.index);
-        if !self.work.request.is_rehearsal {
+        if !self.work.request.dry_run {
             // If they stay, the next sync deletes them.
             let _ = self.delete_fetched_refs();
         }

@@ -90,11 +90,11 @@ pub struct Fetched {
 }
 
 /// Fetches the project's default branch. None if there is no remote. A dry run only returns the commands.
-pub fn fetch(checkout: &Checkout, network: NetworkOptions, is_rehearsal: bool) -> Result<Option<Fetched>> {
+pub fn fetch(checkout: &Checkout, network: NetworkOptions, dry_run: bool) -> Result<Option<Fetched>> {
     match (checkout.vcs, &checkout.root) {
-        (Vcs::Hg, Some(root)) => fetch_mercurial(checkout, root, network, is_rehearsal),
-        (Vcs::Sl, Some(root)) => fetch_sapling(checkout, root, network, is_rehearsal),
-        (Vcs::Git | Vcs::Jj | Vcs::Hg | Vcs::Sl | Vcs::None, _) => fetch_git(checkout, network, is_rehearsal),
+        (Vcs::Hg, Some(root)) => fetch_mercurial(checkout, root, network, dry_run),
+        (Vcs::Sl, Some(root)) => fetch_sapling(checkout, root, network, dry_run),
+        (Vcs::Git | Vcs::Jj | Vcs::Hg | Vcs::Sl | Vcs::None, _) => fetch_git(checkout, network, dry_run),
     }
 }
 
@@ -116,7 +116,7 @@ fn open_git(checkout: &Checkout) -> Result<Option<Upstream>> {
     Ok(None)
 }
 
-fn fetch_git(checkout: &Checkout, network: NetworkOptions, is_rehearsal: bool) -> Result<Option<Fetched>> {
+fn fetch_git(checkout: &Checkout, network: NetworkOptions, dry_run: bool) -> Result<Option<Fetched>> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(None) };
     let git = Git::of_repository(git_dir)?;
     let remotes = git.command().arg("remote").stdout()?;
@@ -126,7 +126,7 @@ fn fetch_git(checkout: &Checkout, network: NetworkOptions, is_rehearsal: bool) -
     let mut branch = known_branch(&git, remote)?;
     if branch.is_none() {
         let ask = git.network(network).args(["ls-remote", "--symref", UPLOAD_PACK, "--", remote, "HEAD"]);
-        if is_rehearsal {
+        if dry_run {
             return Ok(Some(Fetched { name: (*remote).to_owned(), commands: vec![ask.line()] }));
         }
         let output = ask.stdout().map_err(|error| unreachable(remote, &error))?;
@@ -137,7 +137,7 @@ fn fetch_git(checkout: &Checkout, network: NetworkOptions, is_rehearsal: bool) -
     let Some(branch) = branch else { return Ok(None) };
     let fetch = git.fetch(network, remote, &format!("+refs/heads/{branch}:refs/remotes/{remote}/{branch}"));
     let mut fetched = Fetched { name: format!("{remote}/{branch}"), commands: Vec::new() };
-    if is_rehearsal {
+    if dry_run {
         fetched.commands.push(fetch.line());
     } else {
         fetch.stdout().map_err(|error| unreachable(remote, &error))?;
@@ -184,14 +184,14 @@ fn fetch_mercurial(
     checkout: &Checkout,
     root: &Path,
     network: NetworkOptions,
-    is_rehearsal: bool,
+    dry_run: bool,
 ) -> Result<Option<Fetched>> {
     let Some((remote, settings)) = project_path(checkout, root)? else { return Ok(None) };
     let network_tool = || hg_network(root, network).args(&settings);
     let identify =
         |branch: &str| network_tool().args(["identify", "--template={id}", &format!("--rev={branch}"), remote]);
     let pull = |tip: &str| network_tool().args(["pull", "--quiet", &format!("--rev={tip}"), remote]);
-    if is_rehearsal {
+    if dry_run {
         let asked = MERCURIAL_HEADS.iter().map(|branch| identify(branch).line());
         let commands = asked.chain([pull("COMMIT").line()]).collect();
         return Ok(Some(Fetched { name: remote.to_owned(), commands }));
@@ -239,16 +239,11 @@ fn open_sapling(checkout: &Checkout, root: &Path) -> Result<Option<Upstream>> {
     Ok(None)
 }
 
-fn fetch_sapling(
-    checkout: &Checkout,
-    root: &Path,
-    network: NetworkOptions,
-    is_rehearsal: bool,
-) -> Result<Option<Fetched>> {
+fn fetch_sapling(checkout: &Checkout, root: &Path, network: NetworkOptions, dry_run: bool) -> Result<Option<Fetched>> {
     let Some((remote, settings)) = project_path(checkout, root)? else { return Ok(None) };
     let pull = sl_network(root, network)?.args(settings).args(["pull", "--quiet", remote]);
     let mut fetched = Fetched { name: remote.to_owned(), commands: Vec::new() };
-    if is_rehearsal {
+    if dry_run {
         fetched.commands.push(pull.line());
     } else {
         pull.stdout().map_err(|error| unreachable(remote, &error))?;

@@ -29,7 +29,7 @@ pub struct Plan {
     /// Whether to update issues that exist already.
     pub update: bool,
     /// Whether to write nothing and only report.
-    pub is_rehearsal: bool,
+    pub dry_run: bool,
 }
 
 /// The outcome of an import.
@@ -67,7 +67,7 @@ pub fn qualify(imported: &mut Imported, project: &str) -> Result<()> {
 /// Writes imported records into the ledger.
 pub fn import(ledger: &Ledger, imported: &Imported, plan: Plan) -> Result<Outcome> {
     ledger.transaction(|transaction| {
-        if plan.is_rehearsal {
+        if plan.dry_run {
             transaction.discard();
         }
         let mut outcome = Outcome { notes: imported.notes.clone(), ..Outcome::default() };

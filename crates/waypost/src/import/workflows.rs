@@ -35,7 +35,7 @@ impl Program {
     }
 }
 
-/// The outcome of an import or its rehearsal.
+/// The outcome of an import or its dry run.
 #[derive(Clone, Debug, Default)]
 pub struct Outcome {
     /// New workflows.
@@ -47,7 +47,7 @@ pub struct Outcome {
 }
 
 /// Imports the workflows of a database, which is only read.
-pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal: bool) -> Result<Outcome> {
+pub fn import(session: &mut Session, program: Program, path: &Path, dry_run: bool) -> Result<Outcome> {
     let context = ImportContext {
         repository: session.repository().clone(),
         worktree: session.worktree().clone(),
@@ -66,12 +66,12 @@ pub fn import(session: &mut Session, program: Program, path: &Path, is_rehearsal
     let from = format!("{} {}", program.name(), path_text::to_text(path));
     for mut dump in workflows {
         let into = transfer::name(session);
-        let mut taken = take(session, &dump, &from, &into, is_rehearsal);
+        let mut taken = take(session, &dump, &from, &into, dry_run);
         if matches!(&taken, Err(error) if error.kind() == Kind::Conflict) {
             // Another live workflow has the same name.
             let tail: String = dump.workflow.id.as_str().chars().skip(3).take(6).collect();
             dump.workflow.name = format!("{} {tail}", dump.workflow.name);
-            taken = take(session, &dump, &from, &into, is_rehearsal);
+            taken = take(session, &dump, &from, &into, dry_run);
         }
         let moved = Moved::of(&dump);
         if taken? {
@@ -88,8 +88,8 @@ fn take(
     dump: &waypost_core::work::transfer::WorkflowDump,
     from: &str,
     into: &str,
-    rehearse: bool,
+    dry_run: bool,
 ) -> Result<bool> {
-    let operation = TakeWorkflow { dump: dump.clone(), from: from.to_owned(), into: into.to_owned(), rehearse };
+    let operation = TakeWorkflow { dump: dump.clone(), from: from.to_owned(), into: into.to_owned(), dry_run };
     session.write(operation).map(|taken| taken.is_new)
 }

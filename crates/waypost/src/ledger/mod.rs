@@ -202,7 +202,7 @@ impl Ledger {
     }
 
     /// Sets an idempotency key: a repeated addition of an issue or comment with the same key adds no second one.
-    pub(crate) fn once(mut self, key: Option<&str>) -> Ledger {
+    pub(crate) fn with_key(mut self, key: Option<&str>) -> Ledger {
         self.key = key.map(str::to_owned);
         self
     }
@@ -302,7 +302,7 @@ impl Ledger {
     /// Makes changes, each in the ledger that has its issue, and returns the changed issues.
     ///
     /// Changes to one ledger are one atomic and durable write. Several ledgers are written one after the other, after a
-    /// rehearsal of all changes. Leases are not checked.
+    /// dry run of all changes. Leases are not checked.
     pub fn apply(&self, changes: &[Change]) -> Result<Vec<Record>> {
         let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
         Ok(self.apply_placed(&unplaced, false, |_| Ok(()))?.into_iter().map(|(record, _)| record).collect())
@@ -316,21 +316,21 @@ impl Ledger {
     pub(crate) fn apply_placed(
         &self,
         changes: &[(&str, &Change)],
-        rehearse: bool,
+        dry_run: bool,
         fence: impl Fn(&[String]) -> Result<()>,
     ) -> Result<Vec<(Record, usize)>> {
         let mut owners = self.owners(changes)?;
         let is_one_ledger = owners.windows(2).all(|pair| pair[0] == pair[1]);
-        // A rehearsal of one ledger does not see issues that were added by name in the rehearsal of another.
+        // A dry run of one ledger does not see issues that were added by name in the dry run of another.
         let has_names = changes.iter().any(|(_, change)| matches!(change, Change::Add(New { name: Some(_), .. })));
-        let rounds: &[bool] = match (rehearse, !is_one_ledger && !has_names) {
+        let rounds: &[bool] = match (dry_run, !is_one_ledger && !has_names) {
             (true, _) => &[true],
             (false, true) => &[true, false],
             (false, false) => &[false],
         };
         let pruned = self.pruned_blockers(changes)?;
         let mut records: Vec<(Record, usize)> = Vec::new();
-        for is_rehearsal in rounds {
+        for dry_run in rounds {
             records.clear();
             let mut names = Names::default();
             retry_moved(|moved| {
@@ -341,7 +341,7 @@ impl Ledger {
                     let rest = changes.iter().zip(&owners).skip(records.len());
                     let group = rest.take_while(|(_, owner)| **owner == number).map(|(change, _)| change);
                     let (done, new_names) = self.transaction_in(number, |transaction| {
-                        if *is_rehearsal {
+                        if *dry_run {
                             transaction.discard();
                         }
                         transaction.names.clone_from(&names);

@@ -115,8 +115,8 @@ fn b25_b26_proposals_to_a_mercurial_project_are_followed() {
     assert!(differences.contains(&before[1]), "only lines of the ledger were added: {differences}");
 
     // The commands are shown, and a project that cannot be reached is a warning.
-    let rehearsed = sandbox.way(&project, ["sync", "--dry-run", "--json"]).data();
-    let commands = rehearsed["commands"].as_array().unwrap();
+    let dry_run = sandbox.way(&project, ["sync", "--dry-run", "--json"]).data();
+    let commands = dry_run["commands"].as_array().unwrap();
     assert!(commands.iter().any(|line| line.as_str().unwrap().ends_with(" pull --quiet --rev=COMMIT default")));
     sandbox.write(project.join(".hg/hgrc"), "[paths]\ndefault = https://example.org/fork\nupstream = /nowhere\n");
     let run = sandbox.way(&project, ["sync"]);
@@ -158,8 +158,8 @@ fn b25_b26_proposals_to_a_sapling_project_are_followed() {
     let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
     let way = |args: &[&str]| sandbox.way_with(&project, &[("PATH", path.as_ref())], args);
     check(&sandbox, &upstream, &project, &way);
-    let rehearsed = way(&["sync", "--dry-run", "--json"]).data();
-    let first = rehearsed["commands"][0].as_str().unwrap();
+    let dry_run = way(&["sync", "--dry-run", "--json"]).data();
+    let first = dry_run["commands"][0].as_str().unwrap();
     assert!(first.ends_with(" pull --quiet default"), "{first}");
     // The path named upstream is the project, and nothing was pulled from it yet.
     let paths = "[paths]\ndefault = https://example.org/r\nupstream = https://example.org/project\n";

@@ -24,8 +24,9 @@ pub struct TakeWorkflow {
     /// The name of this store in the `moved` records of other stores.
     pub into: String,
     /// Only check whether the import is possible.
-    #[serde(default)]
-    pub rehearse: bool,
+    // Its name on the wire: servers and clients of other versions know it.
+    #[serde(default, rename = "rehearse")]
+    pub dry_run: bool,
 }
 
 /// The answer to [`TakeWorkflow`].
@@ -55,7 +56,7 @@ impl StoreOperation for TakeWorkflow {
 
 impl TakeWorkflow {
     fn import(self, cx: &mut OpContext<'_>) -> Result<Taken> {
-        let TakeWorkflow { mut dump, from, into, rehearse } = self;
+        let TakeWorkflow { mut dump, from, into, dry_run } = self;
         let id = dump.workflow.id.clone();
         let known = cx.tx.workflow_get(&id)?;
         if let Some(known) = &known {
@@ -67,7 +68,7 @@ impl TakeWorkflow {
         }
         check_several(cx, &dump.concerns)?;
         check_name(cx, &dump)?;
-        if rehearse {
+        if dry_run {
             return Ok(Taken { is_new: true });
         }
         for repository in &dump.repositories {

@@ -100,12 +100,12 @@ fn p17_p18_cleaning_removes_what_its_dry_run_lists_and_keeps_workspaces_in_use_o
     // The default is seven days.
     let young = shop.way(["ws", "gc", "--json"]).data();
     assert_eq!(goes(&young), Vec::<String>::new());
-    let rehearsed = later(&["ws", "clean", "--dry-run", "--json"]);
+    let dry_run = later(&["ws", "clean", "--dry-run", "--json"]);
     let all = [&clean, &dirty, &unpushed, &pinned, &running];
     assert!(all.iter().all(|job| path(&job["workspace_dir"]).exists()));
-    assert_eq!(goes(&rehearsed), [clean["id"].as_str().unwrap()]);
+    assert_eq!(goes(&dry_run), [clean["id"].as_str().unwrap()]);
     let real = later(&["ws", "clean", "--json"]);
-    assert_eq!(goes(&real), goes(&rehearsed));
+    assert_eq!(goes(&real), goes(&dry_run));
     assert_eq!(all.map(|job| path(&job["workspace_dir"]).exists()), [false, true, true, true, true]);
     let why: Vec<_> = real["verdicts"].as_array().unwrap().iter().map(|one| one["why"].to_string()).collect();
     for said in ["not under version control", "1 commit that no remote has", "pinned", "a job runs in it"] {
@@ -162,8 +162,8 @@ fn p22_p27_unsaved_work_is_saved_before_removal_and_restored_completely() {
     let refused = shop.way(["ws", "rm", id]).fails(7);
     assert!(refused.stderr.contains("1 file changed") && refused.stderr.contains("--force"), "{}", refused.stderr);
     assert!(workspace.join("new").exists());
-    let rehearsed = shop.way(["ws", "rm", id, "--force", "--dry-run"]).ok();
-    assert!(rehearsed.stdout.contains("Would remove") && workspace.exists());
+    let dry_run = shop.way(["ws", "rm", id, "--force", "--dry-run"]).ok();
+    assert!(dry_run.stdout.contains("Would remove") && workspace.exists());
 
     let saved = shop.way(["ws", "snapshot", id, "--json"]).data();
     fs::remove_file(workspace.join("new")).unwrap();

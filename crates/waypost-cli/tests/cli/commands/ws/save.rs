@@ -118,8 +118,8 @@ fn p27_a_workspace_that_cannot_be_saved_is_not_removed_by_force() {
         let inner = workspace.join("inner");
         shop.sandbox.git(&workspace, ["init", "--quiet", "inner"]);
         shop.sandbox.write(inner.join("precious"), "precious\n");
-        let rehearsed = shop.way(["ws", "rm", &id, "--force", "--dry-run"]).ok();
-        assert!(rehearsed.stdout.contains("Would keep"), "{}", rehearsed.stdout);
+        let dry_run = shop.way(["ws", "rm", &id, "--force", "--dry-run"]).ok();
+        assert!(dry_run.stdout.contains("Would keep"), "{}", dry_run.stdout);
         let refused = shop.way(["ws", "rm", &id, "--force"]).fails(7);
         assert!(refused.stderr.contains("another repository in it, ") && refused.stderr.contains("--discard"));
         assert!(inner.join("precious").exists());
@@ -259,8 +259,8 @@ fn p20_packing_a_mirror_removes_no_object_that_a_workspace_borrows() {
     for reference in shop.sandbox.git(&mirror, ["for-each-ref", "--format=%(refname)"]).lines() {
         shop.sandbox.git(&mirror, ["update-ref", "-d", reference]);
     }
-    let rehearsed = shop.way(["ws", "gc", "--dry-run", "--json"]).data();
-    assert_eq!((packs(), &rehearsed["packed"]), (before, &Value::Array(Vec::new())));
+    let dry_run = shop.way(["ws", "gc", "--dry-run", "--json"]).data();
+    assert_eq!((packs(), &dry_run["packed"]), (before, &Value::Array(Vec::new())));
     let packed = shop.way(["ws", "gc", "--json"]).data();
     assert_eq!(packed["packed"][0]["after"], packs(), "{packed}");
     assert!(packs() <= 2, "{}", packs());
