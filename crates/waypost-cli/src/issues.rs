@@ -146,9 +146,9 @@ impl CommandContext {
         &mut self,
         ledger_cx: &LedgerContext,
         changes: &[(&str, &Change)],
-        is_dry_run: bool,
+        dry_run: bool,
     ) -> Result<Vec<(Record, usize)>> {
-        let changed = ops::issue::apply(&ledger_cx.place, &ledger_cx.ledger, changes, is_dry_run)?;
+        let changed = ops::issue::apply(&ledger_cx.place, &ledger_cx.ledger, changes, dry_run)?;
         for warning in &changed.warnings {
             self.ui.warn(warning);
         }

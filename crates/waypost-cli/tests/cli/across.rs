@@ -11,8 +11,8 @@ use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
 use waypost_testkit::{Run, Sandbox, strace};
 
-use crate::jobs::{Shop, is_alive, pid_of, until};
-use crate::sandbox;
+use crate::support::jobs::{Shop, is_alive, pid_of, until};
+use crate::support::sandbox;
 
 const PLAN: &str = "build: Compile\npublish: Out\n  needs: build\n";
 
@@ -206,9 +206,7 @@ fn c8_every_id_that_a_command_prints_is_a_prefix_and_twelve_characters() {
 
 #[test]
 fn f10_a_write_whose_sync_failed_is_not_acknowledged() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["db", "probe", "--writes", "1"]).ok();
@@ -231,9 +229,7 @@ fn f10_a_write_whose_sync_failed_is_not_acknowledged() {
 
 #[test]
 fn f19_only_sqlite_opens_the_file_of_the_store() {
-    if strace().is_none() {
-        return;
-    }
+    strace();
     let shop = Shop::new();
     let _ = shop.way(["add", "First"]).ok();
     let _ = shop.way(["status"]).ok();

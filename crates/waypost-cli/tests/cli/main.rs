@@ -7,11 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-use rustix::process::Signal;
-use waypost_testkit::Sandbox;
-
 mod across;
-mod agents;
 mod bad_input;
 mod clocks;
 mod commands;

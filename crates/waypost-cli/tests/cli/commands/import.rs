@@ -384,7 +384,7 @@ fn database(sandbox: &Sandbox, name: &str, sql: &str) -> PathBuf {
 }
 
 fn page(sandbox: &Sandbox, dir: &Path, reference: &str) -> WorkflowPage {
-    session(sandbox, dir, "looker", START, false).read(ShowWorkflow { workflow: reference.to_owned() }).unwrap()
+    session(sandbox, dir, "looker", START, false).call(ShowWorkflow { workflow: reference.to_owned() }).unwrap()
 }
 
 fn notes(data: &Value) -> Vec<String> {
@@ -441,14 +441,14 @@ fn a_caw_database_becomes_workflows_and_skipped_records_are_listed() {
 
     let mut builder = session(&sandbox, &repo, "builder", START, false);
     let list = ListCheckpoints { task: "tk_aaaaaaaaaaa2".to_owned(), workflow: None, before: None, limit: 10 };
-    let checkpoints = builder.read(list).unwrap().checkpoints;
+    let checkpoints = builder.call(list).unwrap().checkpoints;
     let kinds: Vec<_> = checkpoints.iter().map(|one| (one.sequence, one.kind)).collect();
     assert_eq!(kinds, [(3, CheckpointKind::Progress), (2, CheckpointKind::Decision), (1, CheckpointKind::Progress)]);
     let mut worker = session(&sandbox, &repo, "worker", START, false);
-    assert_eq!(worker.write(ListInbox { limit: 9, peek: true }).unwrap().messages[0].message.body, "how far?");
+    assert_eq!(worker.call(ListInbox { limit: 9, peek: true }).unwrap().messages[0].message.body, "how far?");
     // Another agent can continue from the last checkpoint.
-    builder.write(waypost_core::op::ResumeWorkflow { workflow: "release".to_owned() }).unwrap();
-    let claimed = builder.write(claim("release/test")).unwrap();
+    builder.call(waypost_core::op::ResumeWorkflow { workflow: "release".to_owned() }).unwrap();
+    let claimed = builder.call(claim("release/test")).unwrap();
     assert!(claimed.context.text.contains("the same number"), "{}", claimed.context.text);
 
     let notes = notes(&data);
@@ -485,7 +485,7 @@ fn langgraph_threads_become_workflows_with_their_checkpoints() {
     assert_eq!((thread.workflow.workflow.status, thread.tasks[0].task.name.as_str()), (WorkflowStatus::Paused, "main"));
     let mut builder = session(&sandbox, &repo, "builder", START, false);
     let list = ListCheckpoints { task: thread.tasks[0].task.id.to_string(), workflow: None, before: None, limit: 10 };
-    let checkpoints = builder.read(list).unwrap().checkpoints;
+    let checkpoints = builder.call(list).unwrap().checkpoints;
     let newest = &checkpoints[0];
     assert_eq!((newest.sequence, newest.summary.as_str()), (4, "step 2, loop"));
     let values = &newest.detail["state"]["channel_values"];
@@ -495,7 +495,7 @@ fn langgraph_threads_become_workflows_with_their_checkpoints() {
     assert_eq!(newest.detail["parent_checkpoint_id"], checkpoints[1].detail["checkpoint_id"]);
     let waiting = page(&sandbox, &repo, "issue-43");
     let list = ListCheckpoints { task: waiting.tasks[0].task.id.to_string(), workflow: None, before: None, limit: 1 };
-    let question = builder.read(list).unwrap().checkpoints.remove(0);
+    let question = builder.call(list).unwrap().checkpoints.remove(0);
     assert!(question.detail["writes"].to_string().contains("sure?"), "{}", question.detail);
     assert_eq!(std::fs::read(&file).unwrap(), before);
     let beside: Vec<_> = std::fs::read_dir(sandbox.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();

@@ -8,10 +8,10 @@ use std::time::Duration;
 use rustix::process::Signal;
 use serde_json::json;
 
-use super::Server;
 use crate::across::Companion;
-use crate::jobs::until;
-use crate::sandbox;
+use crate::serving::Server;
+use crate::support::jobs::until;
+use crate::support::sandbox;
 
 #[test]
 fn t8_other_machines_are_served_only_if_confirmed_by_a_second_flag() {

@@ -14,8 +14,8 @@ fn a_project_that_cannot_be_fetched_is_warned_of_and_the_rest_is_synced() {
     let seen = || sandbox.git(&fork, ["rev-parse", "origin/main"]);
     let before = seen();
     sandbox.git(&upstream, ["commit", "-q", "--allow-empty", "-m", "more"]);
-    let rehearsed = sandbox.way(&fork, ["sync", "--dry-run", "--json"]).data();
-    let first = rehearsed["commands"][0].as_str().unwrap();
+    let dry_run = sandbox.way(&fork, ["sync", "--dry-run", "--json"]).data();
+    let first = dry_run["commands"][0].as_str().unwrap();
     assert!(first.contains(" fetch ") && first.ends_with(" +refs/heads/main:refs/remotes/origin/main"), "{first}");
     assert_eq!(seen(), before);
     let run = sandbox.way(&fork, ["sync"]);

@@ -13,9 +13,10 @@ use bytes::Bytes;
 use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use served::Served;
+use waypost::access::{Grant, Role};
+use waypost::app::{App, Who};
 use waypost::environment::Variables;
 use waypost::place::{Place, Request};
-
 use waypost_core::op::{RegisterAgent, SendMessage};
 use waypost_server::mcp;
 use waypost_testkit::{mcp_python, postgres_url};

@@ -104,7 +104,7 @@ impl Team {
             timeout_ms: None,
             max_claims,
         };
-        self.session(name).write(operation).unwrap();
+        self.session(name).call(operation).unwrap();
     }
 
     #[track_caller]

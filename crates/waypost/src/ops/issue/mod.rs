@@ -62,23 +62,14 @@ pub struct Changed {
 /// whether they are possible.
 ///
 /// The first change in a clone also configures git's merge driver for the ledger. Changes that only the holder of an
-/// issue may make are refused to others unless forced. Closing, deleting or releasing an issue ends its lease.
-pub fn apply(place: &Place, ledger: &Ledger, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
-    let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
-    apply_placed(place, ledger, &unplaced, false)
-}
-
-/// Like [`apply`], for changes with a position in a file. With `dry_run` it only checks whether they are possible.
-pub fn apply_placed(
-    place: &Place,
-    ledger: &Ledger,
-    changes: &[(&str, &Change)],
-    dry_run: bool,
-) -> Result<Vec<(Record, usize)>> {
+/// issue may make are refused to others unless forced. Closing, deleting or releasing an issue ends its lease. A ledger
+/// that is too large is pruned.
+pub fn apply(place: &Place, ledger: &Ledger, changes: &[(&str, &Change)], dry_run: bool) -> Result<Changed> {
     let records = ledger.apply_placed(changes, dry_run, |issues| claims::require_claims(place, issues))?;
     ensure_driver(place);
+    let mut changed = Changed { records, pruned: 0, warnings: Vec::new() };
     if dry_run {
-        return Ok(records);
+        return Ok(changed);
     }
     let ends_lease = |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
     let ended: Vec<(String, bool)> = changes
@@ -129,17 +120,14 @@ trait IssueOperation: Operation {
     fn run(self, context: &mut IssueContext<'_>) -> Result<Self::Answer>;
 }
 
-fn run<Q: IssueOperation>(place: &Place, arguments: Value, key: Option<&str>) -> Result<Value> {
-    let operation: Q = serde_json::from_value(arguments)
-        .map_err(|error| Error::invalid(format!("wrong arguments for {}", Q::NAME)).because(error))?;
-    let (ledger, unreachable) = Ledger::narrowed(place, operation.repo(), &[])?;
-    let warnings = place.warnings.iter().cloned().chain(unreachable).collect();
-    let mut context = IssueContext { place, ledger: ledger.with_key(key), warnings };
-    let answer = operation.run(&mut context)?;
-    let mut answer = serde_json::to_value(answer)
-        .map_err(|error| Error::internal(format!("the answer of {} is not JSON", Q::NAME)).because(error))?;
-    if let (false, Value::Object(fields)) = (context.warnings.is_empty(), &mut answer) {
-        fields.insert("warnings".to_owned(), context.warnings.into());
+impl<O: IssueOperation> AppOperation for O {
+    fn run(self, cx: &mut AppContext<'_>) -> Result<O::Answer> {
+        let (ledger, unreachable) = Ledger::narrowed(cx.place, self.repo(), &[])?;
+        let warnings = cx.place.warnings.iter().cloned().chain(unreachable).collect();
+        let mut context = IssueContext { place: cx.place, ledger: ledger.with_key(cx.key), warnings };
+        let answer = IssueOperation::run(self, &mut context)?;
+        cx.warnings.extend(context.warnings);
+        Ok(answer)
     }
 }
 
