@@ -148,14 +148,14 @@ impl CommandContext {
         changes: &[(&str, &Change)],
         dry_run: bool,
     ) -> Result<Vec<(Record, usize)>> {
-        let changed = ops::issue::apply(&ledger_cx.place, &ledger_cx.ledger, changes, dry_run)?;
-        for warning in &changed.warnings {
+        let outcome = ops::issue::apply(&ledger_cx.place, &ledger_cx.ledger, changes, dry_run)?;
+        for warning in &outcome.warnings {
             self.ui.warn(warning);
         }
-        if changed.pruned > 0 {
-            self.ui.note(&format!("pruned {} closed issues", changed.pruned));
+        if outcome.pruned > 0 {
+            self.ui.note(&format!("pruned {} closed issues", outcome.pruned));
         }
-        Ok(changed.records)
+        Ok(outcome.records)
     }
 
     /// Prints changed issues, all with the same verb.

@@ -316,7 +316,7 @@ pub fn is_due(store: &mut dyn Store) -> Result<bool> {
 
 /// A step of a transaction: an operation whose answer is a type of its own, or JSON.
 struct Step<A, R> {
-    /// As [`Operation::NAME`].
+    /// As [`op::Operation::NAME`].
     name: &'static str,
     /// The arguments as JSON, with defaults filled in.
     arguments: Value,

@@ -1,4 +1,4 @@
-//! The HTTP and MCP servers. They decode a request, call a [`waypost::host::Host`], and encode its answer.
+//! The HTTP and MCP servers. They decode a request, call the [`waypost::app::App`], and encode its answer.
 
 pub mod http;
 pub mod mcp;

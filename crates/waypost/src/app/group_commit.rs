@@ -17,7 +17,7 @@ use waypost_core::{Error, Kind, Result};
 
 use super::metrics::{self, Measure};
 use super::readers::{self, Readers};
-use super::writer::Writer;
+use super::writer::{Answered, Writer};
 use super::{Call, Reply, Respond, Who};
 use crate::access::{Grant, Role};
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
@@ -247,9 +247,6 @@ impl GroupCommit {
         self.writer.probe(reply);
     }
 }
-
-/// Receives the answer of a write.
-pub(super) type Answered = Box<dyn FnOnce(Result<Value>) + Send>;
 
 fn is_usable_after<T>(result: &Result<T>) -> bool {
     !matches!(result, Err(error) if error.kind() == Kind::Unavailable)

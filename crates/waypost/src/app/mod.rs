@@ -2,8 +2,8 @@
 //!
 //! [`App::call`] finds the operation, authorizes the caller, runs the steps around the operation, and collects warnings.
 //! HTTP and MCP decode a [`Call`], and encode its [`Reply`]. Commands have a session of their own, and run operations
-//! with the same steps through [`Session::call`]. Two executors run operations of the store: [`one_process`] one call at a time,
-//! [`group_commit`] many at once, for a server.
+//! with the same steps through [`Session::call`]. Two executors run operations of the store: `one_process` one call at a time,
+//! `group_commit` many at once, for a server.
 
 mod group_commit;
 mod metrics;
@@ -102,19 +102,19 @@ pub struct App {
 }
 
 enum Executor {
-    OneProcess(OneProcess),
-    GroupCommit(GroupCommit),
+    OneProcess(Box<OneProcess>),
+    GroupCommit(Box<GroupCommit>),
 }
 
 impl App {
     /// Creates an application for one client that sends one call at a time. The first call opens the store.
     pub fn one_process(place: Place) -> App {
-        App { executor: Executor::OneProcess(OneProcess::new(place)), keys: Mutex::default() }
+        App { executor: Executor::OneProcess(Box::new(OneProcess::new(place))), keys: Mutex::default() }
     }
 
     /// Opens the store of a place for many concurrent clients.
     pub fn group_commit(place: &Place) -> Result<App> {
-        Ok(App { executor: Executor::GroupCommit(GroupCommit::open(place)?), keys: Mutex::default() })
+        Ok(App { executor: Executor::GroupCommit(Box::new(GroupCommit::open(place)?)), keys: Mutex::default() })
     }
 
     /// Runs an operation. Blocks until its writes are on disk.

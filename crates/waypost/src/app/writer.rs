@@ -17,7 +17,6 @@ use waypost_core::op::OperationEntry;
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
 
-use super::group_commit::Answered;
 use super::metrics::Measure;
 use super::readers::{overloaded_error, spawn, thread_gone_error};
 use crate::place::Place;
@@ -52,6 +51,9 @@ impl Work {
         }
     }
 }
+
+/// Receives the answer of a write.
+pub(super) type Answered = Box<dyn FnOnce(Result<Value>) + Send>;
 
 /// A queued write.
 struct Request {

@@ -131,7 +131,7 @@ impl IssueOperation for AddIssue {
         reject_unknown(Self::NAME, &self.unknown)?;
         let edit = self.fields.edit(Some(self.title), Vec::new())?;
         let (blocked_by, discovered_from) = (self.blocked_by, self.discovered_from);
-        context.change(Change::Add(New { edit, blocked_by, discovered_from, name: None }))
+        context.change(&Change::Add(New { edit, blocked_by, discovered_from, name: None }))
     }
 }
 
@@ -178,7 +178,7 @@ impl IssueOperation for UpdateIssue {
         if edit == Edit::default() {
             return Err(Error::invalid("no fields to change"));
         }
-        context.change(Change::Update(self.issue, edit).forced(self.force))
+        context.change(&Change::Update(self.issue, edit).forced(self.force))
     }
 }
 
@@ -215,7 +215,7 @@ macro_rules! change {
 
             fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
                 let $request = self;
-                context.change($change)
+                context.change(&$change)
             }
         }
     };

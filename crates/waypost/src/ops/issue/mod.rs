@@ -67,14 +67,14 @@ pub struct Changed {
 pub fn apply(place: &Place, ledger: &Ledger, changes: &[(&str, &Change)], dry_run: bool) -> Result<Changed> {
     let records = ledger.apply_placed(changes, dry_run, |issues| claims::require_claims(place, issues))?;
     ensure_driver(place);
-    let mut changed = Changed { records, pruned: 0, warnings: Vec::new() };
+    let mut outcome = Changed { records, pruned: 0, warnings: Vec::new() };
     if dry_run {
-        return Ok(changed);
+        return Ok(outcome);
     }
     let ends_lease = |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
     let ended: Vec<(String, bool)> = changes
         .iter()
-        .zip(&changed.records)
+        .zip(&outcome.records)
         .filter(|((_, change), _)| ends_lease(change.plain()))
         .filter_map(|((_, change), (record, _))| Some((record.text("id")?, change.is_forced())))
         .collect();
@@ -83,13 +83,13 @@ pub fn apply(place: &Place, ledger: &Ledger, changes: &[(&str, &Change)], dry_ru
     }
     for pruned in prune_large(place, ledger) {
         match pruned {
-            Ok(pruned) => changed.pruned += pruned.issues.len(),
+            Ok(pruned) => outcome.pruned += pruned.issues.len(),
             Err(error) => {
-                changed.warnings.push(format!("the ledger could not be pruned: {}", error.full_message()));
+                outcome.warnings.push(format!("the ledger could not be pruned: {}", error.full_message()));
             }
         }
     }
-    Ok(changed)
+    Ok(outcome)
 }
 
 /// Returns a record for output: all its fields unchanged, and its repository as `source_repo`.
@@ -169,8 +169,8 @@ impl IssueContext<'_> {
     }
 
     /// Applies a change, and returns the changed issue.
-    fn change(&mut self, change: Change) -> Result<IssueRecord> {
-        let changed = apply(self.place, &self.ledger, &[("", &change)], false)?;
+    fn change(&mut self, change: &Change) -> Result<IssueRecord> {
+        let changed = apply(self.place, &self.ledger, &[("", change)], false)?;
         self.warnings.extend(changed.warnings);
         match changed.records.first() {
             Some((record, number)) => self.shown(record, *number),
