@@ -12,6 +12,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use waypost_core::ledger::ready::Reason;
 use waypost_core::model::{EventQuery, Lease, News, Notice, kind};
 use waypost_core::op::{
     ConfirmNotice, EndIssueLease, LeaseIssue, LeaseView, ListEvents, ListLeases, ListNotices, ListWorktrees, ShowTask,
@@ -19,6 +20,7 @@ use waypost_core::op::{
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::FileLock;
+use waypost_ledger::{Index, Summary};
 
 use crate::ledger::{Change, Ledger};
 use crate::merge_driver::ensure_driver;
@@ -182,6 +184,20 @@ pub fn held_by_others(place: &Place) -> Result<Held> {
     }
     let others = held.into_iter().filter(|seen| seen.holder_name != own_name);
     Ok(others.filter_map(|seen| Some((seen.issue?, (seen.holder_name, seen.lease.expires_at)))).collect())
+}
+
+/// Returns the ready issues that no other agent holds, at most `limit`.
+pub fn ready(index: &Index, held: &Held, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
+    let mut ready = index.ready(now, limit.map(|limit| limit.saturating_add(held.len())))?;
+    ready.retain(|issue| !held.contains_key(&issue.id));
+    ready.truncate(limit.unwrap_or(usize::MAX));
+    Ok(ready)
+}
+
+/// Returns the reasons why an issue is not ready, including that another agent holds it.
+pub fn reasons(held: &Held, id: &str, obstacles: &[Reason]) -> Vec<String> {
+    let lease = held.get(id).map(|(holder, until)| format!("leased to {holder} until {until}"));
+    obstacles.iter().map(ToString::to_string).chain(lease).collect()
 }
 
 /// Returns the leases on issues, and those on tasks that are linked to an issue.

@@ -129,6 +129,16 @@ impl Steps {
             }
         }
     }
+
+    /// Handles that there is no session for the steps after the call. A claim is not complete without them. Otherwise the
+    /// call has succeeded, and a later command delivers the notice.
+    pub(crate) fn skip_after(&self, error: Error) -> Result<Vec<String>> {
+        match self.issues {
+            IssueEffect::ClaimsIssue(_) | IssueEffect::ClaimsTask(_) => Err(error),
+            IssueEffect::Finishes(_) => Ok(vec![format!("the issue was not closed yet: {}", error.full_message())]),
+            IssueEffect::None | IssueEffect::Releases => Ok(Vec::new()),
+        }
+    }
 }
 
 /// Delivers pending notices to the ledgers. A failure is logged: a later command tries again.
@@ -162,4 +172,40 @@ fn close_finished_issue(session: &mut Session, issue: &str, answer: &mut Value) 
 
 fn text_at<'a>(answer: &'a Value, pointer: &str) -> Option<&'a str> {
     answer.pointer(pointer).and_then(Value::as_str)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn without_a_session_only_a_claim_fails() {
+        let skip = |issues| {
+            let steps = Steps { shows_jobs: false, issues, read_first: None };
+            steps.skip_after(Error::unavailable("the disk is gone"))
+        };
+        assert!(skip(IssueEffect::ClaimsIssue("/subject")).is_err());
+        assert!(skip(IssueEffect::ClaimsTask("/task_id")).is_err());
+        assert_eq!(skip(IssueEffect::Finishes("/issue")).unwrap(), ["the issue was not closed yet: the disk is gone"]);
+        assert!(skip(IssueEffect::Releases).unwrap().is_empty());
+    }
+
+    #[test]
+    fn the_steps_after_a_call_depend_on_its_answer() {
+        let follow = |issues, answer: &Value| Steps { shows_jobs: false, issues, read_first: None }.follow(answer);
+        let (with_issue, without) = (json!({ "task": { "issue": "a-1" } }), json!({ "task": { "issue": null } }));
+        assert!(follow(IssueEffect::ClaimsIssue("/task/issue"), &with_issue));
+        assert!(!follow(IssueEffect::ClaimsIssue("/task/issue"), &without));
+        assert!(!follow(IssueEffect::None, &with_issue));
+        assert!(follow(IssueEffect::Releases, &without));
+    }
+
+    #[test]
+    fn a_claim_of_any_task_reads_first_unless_it_has_a_key() {
+        let entry = op::named("claim_task").unwrap();
+        let reads = |arguments: Value, key| Steps::of(entry, &arguments, key).has_reads();
+        assert!(reads(json!({}), None));
+        assert!(!reads(json!({}), Some("k")), "the write may have been made already");
+        assert!(!reads(json!({ "task": "a" }), None));
+    }
 }

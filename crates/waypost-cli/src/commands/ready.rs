@@ -9,6 +9,7 @@ use waypost_ledger::{Filter, Index, Sort};
 use crate::CommandContext;
 use crate::issues::Column;
 use crate::ui::{BOLD, GOOD, cell, styled};
+use waypost::claims;
 
 /// List issues that can be worked on now, in order of priority; exits with 6 if there are none
 #[derive(clap::Args)]
@@ -26,13 +27,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return explain(cx, id_or_prefix);
     }
     let ledger_cx = cx.open_ledgers()?;
-    let held = &ledger_cx.held;
-    let ready = |index: &Index, limit: Option<usize>| {
-        let mut ready = index.ready(ledger_cx.now, limit.map(|limit| limit.saturating_add(held.len())))?;
-        ready.retain(|issue| !held.contains_key(&issue.id));
-        ready.truncate(limit.unwrap_or(usize::MAX));
-        Ok(ready)
-    };
+    let ready = |index: &Index, limit: Option<usize>| claims::ready(index, &ledger_cx.held, ledger_cx.now, limit);
     if cx.list(&ledger_cx, args.limit, Column::DEFAULT, ready)? {
         return Ok(ExitCode::SUCCESS);
     }
@@ -50,12 +45,10 @@ fn explain(cx: &mut CommandContext, id_or_prefix: &str) -> Result<ExitCode> {
             index.summary(&index.find(id_or_prefix)?)?.into_iter().collect()
         };
         let obstacles = index.all_obstacles(found.iter().map(|summary| summary.id.as_str()), ledger_cx.now)?;
-        let explained = obstacles.iter().zip(found).map(|(obstacles, summary)| {
-            let mut reasons: Vec<_> = obstacles.iter().map(ToString::to_string).collect();
-            let lease = held.get(&summary.id);
-            reasons.extend(lease.map(|(holder, until)| format!("leased to {holder} until {until}")));
-            (reasons, summary)
-        });
+        let explained = obstacles
+            .iter()
+            .zip(found)
+            .map(|(obstacles, summary)| (claims::reasons(held, &summary.id, obstacles), summary));
         Ok(explained.collect::<Vec<_>>())
     })?;
     let data: Vec<Value> = explained.iter().map(|(reasons, issue)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons })).collect();

@@ -205,8 +205,10 @@ impl GroupCommit {
                 written => return respond(written.map(Reply::of)),
             };
             readers.submit(Box::new(move |session| {
-                let warnings = session
-                    .and_then(|session| session.with_caller(caller, |session| steps.after(session, &mut answer)));
+                let warnings = match session {
+                    Ok(session) => session.with_caller(caller, |session| steps.after(session, &mut answer)),
+                    Err(error) => steps.skip_after(error),
+                };
                 let is_session_usable = is_usable_after(&warnings);
                 respond(warnings.map(|warnings| Reply { answer, warnings }));
                 is_session_usable

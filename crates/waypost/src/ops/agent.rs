@@ -54,8 +54,7 @@ fn ready_issues(place: &Place) -> Result<Vec<String>> {
     }
     let ledger = Ledger::of(place)?;
     let (held, now) = (claims::held_by_others(place)?, ledger.now());
-    let found = ledger.with_index(|index| index.ready(now, Some(MAX_READY_ISSUES + 1 + held.len())))?;
-    let is_free = |issue: &&Summary| !held.contains_key(&issue.id);
+    let found = ledger.with_index(|index| claims::ready(index, &held, now, Some(MAX_READY_ISSUES + 1)))?;
     let line = |issue: &Summary| format!("{} {}, priority {}", issue.id, issue.title, issue.priority);
-    Ok(found.iter().filter(is_free).take(MAX_READY_ISSUES + 1).map(line).collect())
+    Ok(found.iter().map(line).collect())
 }

@@ -1,6 +1,8 @@
 //! `way task`: tasks from claim to end.
 
 use serde_json::json;
+use waypost::system::SystemEntropy;
+use waypost_core::engine;
 use waypost_core::op::FinishTask;
 
 use crate::support::work::Team;
@@ -319,7 +321,9 @@ fn a_finished_task_closes_its_issue_even_after_a_crash_in_between() {
     let _ = team.data("task claim b --agent ann");
     let operation =
         FinishTask { task: "b".to_owned(), workflow: None, epoch: None, outcome: "later".to_owned(), evidence: None };
-    team.session("ann").call(operation).unwrap();
+    let mut session = team.session("ann");
+    let caller = session.caller().clone();
+    engine::write(session.store().unwrap(), &caller, &mut SystemEntropy, None, operation).unwrap();
     let ledger = || std::fs::read_to_string(team.repo.join(".waypost/issues.jsonl")).unwrap();
     assert!(!ledger().contains("later"));
     let _ = team.data("workflow list");

@@ -101,12 +101,7 @@ impl IssueOperation for ReadyIssues {
 
     fn run(self, context: &mut IssueContext<'_>) -> Result<IssueList> {
         let (held, now) = (claims::held_by_others(context.place)?, context.ledger.now());
-        context.list(self.limit.unwrap_or(20), |index, limit| {
-            let mut ready = index.ready(now, limit.map(|limit| limit.saturating_add(held.len())))?;
-            ready.retain(|issue| !held.contains_key(&issue.id));
-            ready.truncate(limit.unwrap_or(usize::MAX));
-            Ok(ready)
-        })
+        context.list(self.limit.unwrap_or(20), |index, limit| claims::ready(index, &held, now, limit))
     }
 }
 
@@ -241,8 +236,7 @@ impl IssueOperation for ExplainIssue {
         let found = context.with_index(|index| {
             let entry = index.get_by_prefix(&self.issue)?;
             let id = &entry.issue.id;
-            let mut reasons: Vec<_> = index.obstacles(id, now)?.iter().map(ToString::to_string).collect();
-            reasons.extend(held.get(id).map(|(holder, until)| format!("leased to {holder} until {until}")));
+            let reasons = claims::reasons(&held, id, &index.obstacles(id, now)?);
             let waiting = index.dependents(id)?.into_iter().filter(|(_, kind)| kind == "blocks").map(|(id, _)| id);
             let (waiting, parts) = (waiting.collect::<Vec<_>>(), index.parts(id)?);
             Ok((entry, reasons, waiting, parts))
