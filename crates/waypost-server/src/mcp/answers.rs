@@ -31,26 +31,14 @@ const MESSAGE_FIELDS: &[&str] = &["id", "from", "priority", "subject", "body", "
 const WORKSPACE_FIELDS: &[&str] =
     &["id", "job_id", "task", "status", "path", "branch", "base", "size", "snapshot", "pr_url", "merge_commit", "note"];
 
-/// Reduces the answer of an operation to the fields an agent needs.
-pub(super) fn shorten(operation: &str, Reply { answer, warnings }: Reply) -> Answer {
-    let (mut data, shown) = match operation {
-        "prime" | "get_context" => context(&answer),
-        "claim_task" => claimed(&answer),
-        "checkpoint_task" => checkpointed(&answer),
-        "finish_task" | "fail_task" | "ask_question" | "release_task" => ended(&answer),
-        "heartbeat" => alive(&answer),
-        "list_inbox" => inbox(&answer),
-        "send_message" => (pick(&answer, &["id", "thread", "subject"]), format!("sent as {}", plain(&answer["id"]))),
-        "ack_message" => acked(&answer),
-        "get_status" => status(&answer),
-        "show_workspace" => (pick(&answer, WORKSPACE_FIELDS), workspace(&answer)),
-        "list_workspaces" => workspaces(&answer),
-        "explain_issue" => issue_page(answer),
-        _ if answer["issues"].is_array() => issues(&answer),
-        _ => issue(&answer),
-    };
+/// Reduces an answer to the fields an agent needs, and says the same as text.
+pub(super) type Shorten = fn(&Value) -> (Value, String);
+
+/// Shortens a reply, and adds its warnings.
+pub(super) fn answer(shorten: Shorten, Reply { answer, warnings }: &Reply) -> Answer {
+    let (mut data, shown) = shorten(answer);
     let mut text = String::new();
-    for warning in &warnings {
+    for warning in warnings {
         let _ = writeln!(text, "warning: {warning}");
     }
     if let (false, Value::Object(fields)) = (warnings.is_empty(), &mut data) {
@@ -60,24 +48,28 @@ pub(super) fn shorten(operation: &str, Reply { answer, warnings }: Reply) -> Ans
     Answer { data: compact(data), text }
 }
 
-fn workspace(one: &Value) -> String {
+pub(super) fn workspace(answer: &Value) -> (Value, String) {
+    (pick(answer, WORKSPACE_FIELDS), workspace_line(answer))
+}
+
+fn workspace_line(one: &Value) -> String {
     let of = |field: &str| one[field].as_str().map_or_else(String::new, |text| format!(", {field} {text}"));
     format!("{} {}: {}{}{}", plain(&one["id"]), plain(&one["status"]), plain(&one["path"]), of("branch"), of("task"))
 }
 
-fn workspaces(answer: &Value) -> (Value, String) {
+pub(super) fn workspaces(answer: &Value) -> (Value, String) {
     let all: Vec<_> = answer["workspaces"].as_array().into_iter().flatten().collect();
     let text = if all.is_empty() { "no workspaces".to_owned() } else { String::new() };
-    let lines: Vec<_> = all.iter().map(|one| workspace(one)).collect();
+    let lines: Vec<_> = all.iter().map(|one| workspace_line(one)).collect();
     let data: Vec<_> = all.iter().map(|one| pick(one, &["id", "job_id", "task", "status", "path", "branch"])).collect();
     (json!({ "workspaces": data }), text + &lines.join("\n"))
 }
 
-fn context(answer: &Value) -> (Value, String) {
+pub(super) fn context(answer: &Value) -> (Value, String) {
     (pick(answer, &["text", "tokens", "left_out"]), plain(&answer["text"]))
 }
 
-fn claimed(answer: &Value) -> (Value, String) {
+pub(super) fn claimed(answer: &Value) -> (Value, String) {
     let (task, lease) = (&answer["task"], &pick(&answer["lease"], LEASE_FIELDS));
     let data = json!({
         "task": pick(task, &["id", "name", "workflow", "issue", "attempts"]),
@@ -97,14 +89,14 @@ fn claimed(answer: &Value) -> (Value, String) {
     (data, text)
 }
 
-fn checkpointed(answer: &Value) -> (Value, String) {
+pub(super) fn checkpointed(answer: &Value) -> (Value, String) {
     let (number, lease) = (&answer["checkpoint"]["sequence"], &pick(&answer["lease"], LEASE_FIELDS));
     let until = &lease["expires_at"];
     let data = json!({ "number": number, "epoch": lease["epoch"], "expires_at": until, "unread": answer["unread"] });
     (data, format!("checkpoint {number} saved, lease until {}{}", plain(until), unread(answer)))
 }
 
-fn ended(answer: &Value) -> (Value, String) {
+pub(super) fn ended(answer: &Value) -> (Value, String) {
     let mut data = pick(answer, TASK_FIELDS);
     let mut text = format!("{}/{}: {}", plain(&answer["workflow"]), plain(&answer["name"]), plain(&answer["status"]));
     if let Some(issue) = answer["closed_issue"].as_str() {
@@ -114,7 +106,7 @@ fn ended(answer: &Value) -> (Value, String) {
     (data, text)
 }
 
-fn alive(answer: &Value) -> (Value, String) {
+pub(super) fn alive(answer: &Value) -> (Value, String) {
     let leases = map_items(&answer["leases"], |lease| pick(lease, LEASE_FIELDS));
     let mut text = format!(
         "{} leases held{}, next heartbeat within {} s",
@@ -134,7 +126,7 @@ fn alive(answer: &Value) -> (Value, String) {
     (data, text)
 }
 
-fn inbox(answer: &Value) -> (Value, String) {
+pub(super) fn inbox(answer: &Value) -> (Value, String) {
     let messages = map_items(&answer["messages"], |message| pick(message, MESSAGE_FIELDS));
     let mut text = format!("{} unread", answer["unread"]);
     for message in &messages {
@@ -147,13 +139,17 @@ fn inbox(answer: &Value) -> (Value, String) {
     (json!({ "messages": messages, "unread": answer["unread"] }), text)
 }
 
-fn acked(answer: &Value) -> (Value, String) {
+pub(super) fn sent(answer: &Value) -> (Value, String) {
+    (pick(answer, &["id", "thread", "subject"]), format!("sent as {}", plain(&answer["id"])))
+}
+
+pub(super) fn acked(answer: &Value) -> (Value, String) {
     let ids = map_items(&answer["messages"], |message| message["id"].clone());
     let text = format!("{} acknowledged, {} unread", ids.len(), answer["unread"]);
     (json!({ "acked": ids, "unread": answer["unread"] }), text)
 }
 
-fn issues(answer: &Value) -> (Value, String) {
+pub(super) fn issues(answer: &Value) -> (Value, String) {
     let issues = map_items(&answer["issues"], |issue| pick(issue, ISSUE_FIELDS));
     let mut text = if issues.is_empty() { "none".to_owned() } else { String::new() };
     for issue in &issues {
@@ -165,7 +161,7 @@ fn issues(answer: &Value) -> (Value, String) {
     (json!({ "issues": issues, "has_more": answer["has_more"] }), text)
 }
 
-fn issue_page(answer: Value) -> (Value, String) {
+pub(super) fn issue_page(answer: &Value) -> (Value, String) {
     let mut text = issue_line(&answer["issue"]);
     for key in ["description", "design", "acceptance_criteria", "notes", "close_reason"] {
         let part = plain(&answer["issue"][key]);
@@ -182,11 +178,11 @@ fn issue_page(answer: Value) -> (Value, String) {
         let _ = write!(text, "\ncomment by {}: {}", plain(&comment["author"]), plain(&comment["text"]));
     }
     text.push('\n');
-    (answer, text)
+    (answer.clone(), text)
 }
 
 /// Shortens the answer of a change to an issue, or of a claim.
-fn issue(answer: &Value) -> (Value, String) {
+pub(super) fn issue(answer: &Value) -> (Value, String) {
     let issue = if answer["issue"].is_object() { &answer["issue"] } else { answer };
     let mut data = json!({ "issue": pick(issue, ISSUE_FIELDS) });
     let mut text = issue_line(issue);
@@ -210,7 +206,7 @@ fn issue_line(issue: &Value) -> String {
     )
 }
 
-fn status(answer: &Value) -> (Value, String) {
+pub(super) fn status(answer: &Value) -> (Value, String) {
     let task = |seen: &Value| format!("{}/{}", plain(&seen["workflow"]), plain(&seen["name"]));
     let mut data = Map::new();
     let mut text = String::new();
@@ -331,7 +327,7 @@ mod tests {
     #[test]
     fn a_cancelled_task_is_reported_first() {
         let answer = json!({ "leases": [], "is_cancelled": true, "unread": 2, "next_ms": 60_000 });
-        let answer = shorten("heartbeat", Reply::of(answer));
+        let answer = super::answer(alive, &Reply::of(answer));
         assert_eq!(
             answer.text,
             "the task was cancelled: stop working on it; 0 leases held, 2 unread messages, next heartbeat within 60 s"

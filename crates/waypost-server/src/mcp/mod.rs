@@ -7,7 +7,7 @@ mod answers;
 mod stdin;
 mod tools;
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use rmcp::handler::server::ServerHandler;
@@ -180,7 +180,7 @@ impl ServerHandler for Tools {
         _: Option<PaginatedRequestParams>,
         _: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
-        Ok(ListToolsResult::with_all_items(tools::TABLE.iter().map(describe_tool).collect()))
+        Ok(ListToolsResult::with_all_items(TOOL_LIST.clone()))
     }
 
     async fn call_tool(
@@ -287,21 +287,24 @@ fn call(
         Some(_) => return Err(Error::invalid("agent must be a name").hint("use your own name, the same in every call")),
     };
     let who = caller.identify(agent)?;
-    if !tool.is_read_only && who.agent.is_none() {
+    if !tool.is_read_only() && who.agent.is_none() {
         return Err(Error::invalid(format!("{} requires agent", tool.name))
             .hint("set agent to your own name, the same in every call"));
     }
-    let tools::ToolCall { operation, arguments, key } = (tool.translate)(arguments)?;
-    let (operation_name, grant) = (operation.to_owned(), caller.grant.clone());
-    let reply = app.call(Call { operation: operation_name, arguments, who, grant, from: None, key })?;
-    Ok(answers::shorten(operation, reply))
+    let tools::ToolCall { operation, arguments, key, shorten } = tool.translate(arguments)?;
+    let (operation, grant) = (operation.to_owned(), caller.grant.clone());
+    let reply = app.call(Call { operation, arguments, who, grant, from: None, key })?;
+    Ok(answers::answer(shorten, &reply))
 }
+
+/// All tools as clients see them.
+static TOOL_LIST: LazyLock<Vec<Tool>> = LazyLock::new(|| tools::TABLE.iter().map(describe_tool).collect());
 
 fn describe_tool(tool: &tools::Tool) -> Tool {
     let annotations = ToolAnnotations::new()
-        .read_only(tool.is_read_only)
+        .read_only(tool.is_read_only())
         .destructive(tool.is_destructive)
-        .idempotent(tool.is_idempotent)
+        .idempotent(tool.is_idempotent())
         .open_world(false);
     Tool::new(tool.name, tool.description, tool.schema()).with_annotations(annotations)
 }
@@ -338,6 +341,12 @@ fn context_task(part: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_list_of_tools_takes_at_most_1650_tokens_of_four_bytes() {
+        let bytes = serde_json::to_vec(&*TOOL_LIST).unwrap().len();
+        assert!(bytes <= 4 * 1_650, "{bytes} bytes");
+    }
 
     #[test]
     fn the_uri_of_a_context_names_its_task() {

@@ -1,34 +1,63 @@
-//! The MCP tools: their descriptions, their arguments, and the operations they run.
+//! The MCP tools: each is a name, one or more operations, and a choice of their fields.
 //!
-//! Every agent reads all of them at the beginning of every session, so descriptions are short.
+//! Types, enums and required fields come from the operations. Every agent reads all tools at the beginning of every
+//! session, so descriptions are short, and a field has one only where its name is not enough.
 
-use std::str::FromStr;
+use std::collections::BTreeMap;
+use std::sync::LazyLock;
 
+use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 use waypost_core::nearest::nearest;
+use waypost_core::op::{Description, Effect};
 use waypost_core::{Error, Result};
 
-/// Default budget of `prime`, in tokens.
-const DEFAULT_PRIME_TOKENS: u32 = 350;
-/// Default budget of the context of a claimed task, in tokens.
-const DEFAULT_CLAIM_TOKENS: u32 = 800;
-/// Default budget of `context`, in tokens.
-const DEFAULT_CONTEXT_TOKENS: u32 = 2_000;
+use super::answers::{self, Shorten};
 
 type Arguments = Map<String, Value>;
 
 /// An MCP tool.
+#[derive(Clone, Copy)]
 pub(super) struct Tool {
     pub(super) name: &'static str,
     pub(super) description: &'static str,
-    /// Its arguments: each name with a JSON schema.
-    properties: &'static [(&'static str, &'static str)],
-    required: &'static [&'static str],
-    pub(super) is_read_only: bool,
+    /// The argument whose word names the action. Without one, the first action whose required fields are given runs.
+    choice: Option<&'static str>,
+    actions: &'static [Action],
     pub(super) is_destructive: bool,
-    pub(super) is_idempotent: bool,
-    /// Translates its arguments into those of an operation.
-    pub(super) translate: fn(Arguments) -> Result<ToolCall>,
+    /// Whether repeating a write changes nothing more.
+    repeats_safely: bool,
+}
+
+/// An operation of a tool.
+#[derive(Clone, Copy)]
+struct Action {
+    /// The word that names it; empty if the tool has no choice.
+    word: &'static str,
+    operation: &'static str,
+    /// Shortens the answer.
+    shorten: Shorten,
+    fields: &'static [Field],
+    /// Further fields, the same as those of another action.
+    shared: &'static [Field],
+}
+
+/// A field of an operation, as an argument of a tool.
+#[derive(Clone, Copy)]
+struct Field {
+    /// The name of the argument.
+    name: &'static str,
+    /// The name in the operation.
+    target: &'static str,
+    description: &'static str,
+    /// The value unless the caller gives one.
+    default: Option<fn() -> Value>,
+    /// The operation gets the argument multiplied by it.
+    factor: Option<u64>,
+    /// Whether the tool requires it although the operation does not.
+    is_required: bool,
+    /// Whether it always has the default and is no argument.
+    is_fixed: bool,
 }
 
 /// The operation that a call of a tool runs.
@@ -36,296 +65,296 @@ pub(super) struct ToolCall {
     pub(super) operation: &'static str,
     pub(super) arguments: Value,
     pub(super) key: Option<String>,
+    /// Shortens the answer.
+    pub(super) shorten: Shorten,
 }
 
-const TEXT: &str = r#"{"type":"string"}"#;
-const TEXTS: &str = r#"{"type":"array","items":{"type":"string"}}"#;
-const NUMBER: &str = r#"{"type":"integer"}"#;
-const BOOLEAN: &str = r#"{"type":"boolean"}"#;
-const BUDGET: &str = r#"{"type":"integer","description":"tokens"}"#;
-const KEY: &str = r#"{"type":"string","description":"idempotency key, safe to retry"}"#;
+/// The idempotency key. It belongs to the call, not to the operation.
+const KEY: Field = field("key").described("idempotency key, safe to retry");
+const BUDGET: Field = field("budget").described("tokens");
+const LIMIT: Field = field("limit").or(|| json!(10));
+const REPO: Field = field("repo");
+const TASK: Field = field("task");
+const EVIDENCE: Field = field("evidence").described("proof that it is done");
+const HOPELESS: Field = field("hopeless").described("fail: do not retry");
+const EPOCH: Field = field("epoch").required();
+const WORKSPACE: Field = field("workspace").described("id of the workspace or of its job");
+const ISSUE: Field = field("id").of("issue");
+const ISSUE_FIELDS: &[Field] = &[
+    field("title"),
+    field("description"),
+    field("acceptance").of("acceptance_criteria"),
+    field("type").of("issue_type").described("bug, feature, task, epic, chore"),
+    field("priority").described("0 (highest) to 4"),
+    field("status"),
+    field("assignee"),
+    field("labels"),
+    field("parent"),
+];
 
 /// All tools.
 pub(super) static TABLE: &[Tool] = &[
-    Tool {
-        name: "prime",
-        description: "Your tasks, your unread messages, and how to work here. Call it first, and after your context was \
-                      compacted.",
-        properties: &[("agent", TEXT), ("budget", BUDGET)],
-        required: &[],
-        is_read_only: true,
-        is_destructive: false,
-        is_idempotent: true,
-        translate: |mut arguments| {
-            arguments.insert("tools".to_owned(), json!(true));
-            with_budget("prime", arguments, DEFAULT_PRIME_TOKENS)
-        },
-    },
-    Tool {
-        name: "next",
-        description: "Claim a task and get its context: the named one, else the most urgent ready one. Remember its \
-                      epoch. Claiming a task you hold renews the lease.",
-        properties: &[
-            ("agent", TEXT),
-            ("task", r#"{"type":"string","description":"id, name or workflow/name"}"#),
-            ("workflow", TEXT),
-            ("minutes", r#"{"type":"integer","description":"lease duration, default 10"}"#),
-            ("budget", BUDGET),
+    tool(
+        "prime",
+        "Your tasks, your unread messages, and how to work here. Call it first, and after your context was compacted.",
+        &[only("prime", answers::context, &[BUDGET.or(|| json!(350)), field("tools").fixed(|| json!(true))])],
+    ),
+    tool(
+        "next",
+        "Claim a task and get its context: the named one, else the most urgent ready one. Remember its epoch. Claiming \
+         a task you hold renews the lease.",
+        &[only(
+            "claim_task",
+            answers::claimed,
+            &[
+                TASK.described("id, name or workflow/name"),
+                field("workflow"),
+                field("minutes").of("ttl_ms").times(60_000).described("lease duration, default 10"),
+                BUDGET.or(|| json!(800)),
+            ],
+        )],
+    ),
+    tool(
+        "context",
+        "Context of a task: plan, checkpoints, outcomes of its dependencies, messages.",
+        &[only("get_context", answers::context, &[TASK, BUDGET.or(|| json!(2_000))])],
+    ),
+    tool(
+        "checkpoint",
+        "Record the progress of a task, so that another agent could continue. Renews the lease.",
+        &[only(
+            "checkpoint_task",
+            answers::checkpointed,
+            &[
+                TASK,
+                EPOCH,
+                field("summary").described("one line"),
+                field("type").of("kind").or(|| json!("progress")),
+                field("detail").described("text or JSON"),
+                field("files").described("changed"),
+                field("tokens").described("used so far"),
+                KEY,
+            ],
+        )],
+    ),
+    tool(
+        "finish",
+        "End your work on a task: done with the outcome, fail with the error, ask a person a question, or release it \
+         unfinished.",
+        &[
+            action("done", "finish_task", answers::ended, &[TASK, EPOCH, text_of("outcome"), EVIDENCE, KEY]),
+            action("fail", "fail_task", answers::ended, &[TASK, EPOCH, text_of("error"), HOPELESS, KEY]),
+            action("ask", "ask_question", answers::ended, &[TASK, EPOCH, text_of("question"), KEY]),
+            action("release", "release_task", answers::ended, &[TASK, EPOCH, text_of("reason"), KEY]),
         ],
-        required: &[],
-        is_read_only: false,
-        is_destructive: false,
-        is_idempotent: false,
-        translate: |mut arguments| {
-            if let Some(minutes) = arguments.remove("minutes") {
-                let minutes = minutes.as_u64().filter(|minutes| *minutes > 0);
-                let minutes = minutes.ok_or_else(|| Error::invalid("minutes must be at least 1"))?;
-                arguments.insert("ttl_ms".to_owned(), json!(minutes.saturating_mul(60_000)));
-            }
-            with_budget("claim_task", arguments, DEFAULT_CLAIM_TOKENS)
-        },
-    },
-    Tool {
-        name: "context",
-        description: "Context of a task: plan, checkpoints, outcomes of its dependencies, messages.",
-        properties: &[("agent", TEXT), ("task", TEXT), ("budget", BUDGET)],
-        required: &["task"],
-        is_read_only: true,
-        is_destructive: false,
-        is_idempotent: true,
-        translate: |arguments| with_budget("get_context", arguments, DEFAULT_CONTEXT_TOKENS),
-    },
-    Tool {
-        name: "checkpoint",
-        description: "Record the progress of a task, so that another agent could continue. Renews the lease.",
-        properties: &[
-            ("agent", TEXT),
-            ("task", TEXT),
-            ("epoch", NUMBER),
-            ("summary", r#"{"type":"string","description":"one line"}"#),
-            ("type", r#"{"enum":["plan","replan","progress","decision","error","recovery","complete"]}"#),
-            ("detail", r#"{"description":"text or JSON"}"#),
-            ("files", r#"{"type":"array","items":{"type":"string"},"description":"changed"}"#),
-            ("tokens", r#"{"type":"integer","description":"used so far"}"#),
-            ("key", KEY),
+    )
+    .chosen_by("how")
+    .repeatable(),
+    tool(
+        "heartbeat",
+        "Renew your leases, or one task's. Returns whether the task was cancelled and how many messages are unread.",
+        &[only("heartbeat", answers::alive, &[TASK, field("epoch")])],
+    )
+    .repeatable(),
+    tool(
+        "messages",
+        "inbox: your messages until you ack them. send: text to an agent, or in reply_to a message. ack: mark ids as \
+         done.",
+        &[
+            action("inbox", "list_inbox", answers::inbox, &[LIMIT]),
+            action(
+                "send",
+                "send_message",
+                answers::sent,
+                &[
+                    field("to"),
+                    field("text").of("body"),
+                    field("subject"),
+                    field("priority"),
+                    TASK,
+                    field("reply_to"),
+                    KEY,
+                ],
+            ),
+            action("ack", "ack_message", answers::acked, &[field("ids").of("messages"), KEY]),
         ],
-        required: &["task", "epoch", "summary"],
-        is_read_only: false,
-        is_destructive: false,
-        is_idempotent: false,
-        translate: |mut arguments| {
-            let kind = arguments.remove("type").unwrap_or_else(|| json!("progress"));
-            arguments.insert("kind".to_owned(), kind);
-            tool_call("checkpoint_task", arguments)
-        },
-    },
-    Tool {
-        name: "finish",
-        description: "End your work on a task: done with the outcome, fail with the error, ask a person a question, or \
-                      release it unfinished.",
-        properties: &[
-            ("agent", TEXT),
-            ("task", TEXT),
-            ("epoch", NUMBER),
-            ("how", r#"{"enum":["done","fail","ask","release"]}"#),
-            ("text", r#"{"type":"string","description":"outcome, error, question or reason"}"#),
-            ("evidence", r#"{"type":"string","description":"proof that it is done"}"#),
-            ("hopeless", r#"{"type":"boolean","description":"fail: do not retry"}"#),
-            ("key", KEY),
+    )
+    .chosen_by("do"),
+    tool(
+        "issues",
+        "Read the project's issues. ready: can be started now. list: open ones. search: by words. show: id.",
+        &[
+            action("ready", "ready_issues", answers::issues, &[LIMIT, REPO]),
+            action(
+                "list",
+                "list_issues",
+                answers::issues,
+                &[field("status").of("statuses"), field("labels"), field("parent"), LIMIT, REPO],
+            ),
+            action("search", "search_issues", answers::issues, &[field("words").of("text"), LIMIT, REPO]),
+            action("show", "explain_issue", answers::issue_page, &[ISSUE.described("or a unique prefix"), REPO]),
         ],
-        required: &["task", "epoch", "how", "text"],
-        is_read_only: false,
-        is_destructive: false,
-        is_idempotent: true,
-        translate: |mut arguments| {
-            let (operation, name, takes): (_, _, &[&str]) = match take_choice(&mut arguments, "how", OUTCOMES)? {
-                "done" => ("finish_task", "outcome", &["evidence"]),
-                "fail" => ("fail_task", "error", &["hopeless"]),
-                "ask" => ("ask_question", "question", &[]),
-                _ => ("release_task", "reason", &[]),
-            };
-            require_only(&arguments, operation, &[&["task", "epoch", "text", "key"], takes].concat())?;
-            rename(&mut arguments, "text", name);
-            tool_call(operation, arguments)
-        },
-    },
-    Tool {
-        name: "heartbeat",
-        description: "Renew your leases, or one task's. Returns whether the task was cancelled and how many messages are \
-                      unread.",
-        properties: &[("agent", TEXT), ("task", TEXT), ("epoch", NUMBER)],
-        required: &[],
-        is_read_only: false,
-        is_destructive: false,
-        is_idempotent: true,
-        translate: |arguments| tool_call("heartbeat", arguments),
-    },
-    Tool {
-        name: "messages",
-        description: "inbox: your messages until you ack them. send: text to an agent, or in reply_to a message. ack: \
-                      mark ids as done.",
-        properties: &[
-            ("agent", TEXT),
-            ("do", r#"{"enum":["inbox","send","ack"]}"#),
-            ("to", TEXT),
-            ("text", TEXT),
-            ("subject", TEXT),
-            ("priority", r#"{"enum":["low","normal","high","urgent"]}"#),
-            ("task", TEXT),
-            ("reply_to", TEXT),
-            ("ids", TEXTS),
-            ("limit", NUMBER),
-            ("key", KEY),
+    )
+    .chosen_by("do"),
+    tool(
+        "issue",
+        "Change the project's issues. add: title and fields. update: id and fields. close: reason in text. comment: \
+         text. claim: work on it without a workflow. depend: id depends on on.",
+        &[
+            action("add", "add_issue", answers::issue, &[field("blocked_by"), field("discovered_from"), REPO, KEY])
+                .and(ISSUE_FIELDS),
+            action("update", "update_issue", answers::issue, &[ISSUE, REPO, KEY]).and(ISSUE_FIELDS),
+            action("close", "close_issue", answers::issue, &[ISSUE, field("text").of("reason"), REPO, KEY]),
+            action("reopen", "reopen_issue", answers::issue, &[ISSUE, REPO, KEY]),
+            action("comment", "comment_issue", answers::issue, &[ISSUE, field("text"), REPO, KEY]),
+            action("claim", "claim_issue", answers::issue, &[ISSUE, REPO, KEY]),
+            action("release", "release_issue", answers::issue, &[ISSUE, field("force"), REPO, KEY]),
+            action("depend", "depend_issue", answers::issue, &[ISSUE, field("on"), REPO, KEY]),
         ],
-        required: &["do"],
-        is_read_only: false,
-        is_destructive: false,
-        is_idempotent: false,
-        translate: |mut arguments| match take_choice(&mut arguments, "do", MESSAGE_ACTIONS)? {
-            "inbox" => {
-                require_only(&arguments, "inbox", &["limit"])?;
-                arguments.entry("limit").or_insert(json!(10));
-                tool_call("list_inbox", arguments)
-            }
-            "ack" => {
-                require_only(&arguments, "ack", &["ids", "key"])?;
-                rename(&mut arguments, "ids", "messages");
-                tool_call("ack_message", arguments)
-            }
-            _ => {
-                require_only(&arguments, "send", &["to", "text", "subject", "priority", "task", "reply_to", "key"])?;
-                rename(&mut arguments, "text", "body");
-                tool_call("send_message", arguments)
-            }
-        },
-    },
-    Tool {
-        name: "issues",
-        description: "Read the project's issues. ready: can be started now. list: open ones. search: by words. show: id.",
-        properties: &[
-            ("agent", TEXT),
-            ("do", r#"{"enum":["ready","list","search","show"]}"#),
-            ("id", r#"{"type":"string","description":"or a unique prefix"}"#),
-            ("words", TEXT),
-            ("status", TEXTS),
-            ("labels", TEXTS),
-            ("parent", TEXT),
-            ("limit", NUMBER),
-            ("repo", TEXT),
+    )
+    .chosen_by("do")
+    .destructive(),
+    tool(
+        "workspace",
+        "Path, branch and results of a job's workspace. Without workspace: list all.",
+        &[
+            only("show_workspace", answers::workspace, &[WORKSPACE]),
+            only("list_workspaces", answers::workspaces, &[LIMIT]),
         ],
-        required: &["do"],
-        is_read_only: true,
-        is_destructive: false,
-        is_idempotent: true,
-        translate: |mut arguments| {
-            let (operation, takes): (_, &[&str]) = match take_choice(&mut arguments, "do", ISSUE_QUERIES)? {
-                "ready" => ("ready_issues", &["limit"]),
-                "list" => ("list_issues", &["status", "labels", "parent", "limit"]),
-                "search" => ("search_issues", &["words", "limit"]),
-                _ => ("explain_issue", &["id"]),
-            };
-            require_only(&arguments, operation, &[&["repo"], takes].concat())?;
-            if operation != "explain_issue" {
-                arguments.entry("limit").or_insert(json!(10));
-            }
-            for (from, to) in [("id", "issue"), ("status", "statuses"), ("words", "text")] {
-                rename(&mut arguments, from, to);
-            }
-            tool_call(operation, arguments)
-        },
-    },
-    Tool {
-        name: "issue",
-        description: "Change the project's issues. add: title and fields. update: id and fields. close: reason in text. \
-                      comment: text. claim: work on it without a workflow. depend: id depends on on.",
-        properties: &[
-            ("agent", TEXT),
-            ("do", r#"{"enum":["add","update","close","reopen","comment","claim","release","depend"]}"#),
-            ("id", TEXT),
-            ("title", TEXT),
-            ("description", TEXT),
-            ("acceptance", TEXT),
-            ("type", r#"{"type":"string","description":"bug, feature, task, epic, chore"}"#),
-            ("priority", r#"{"type":"integer","description":"0 (highest) to 4"}"#),
-            ("status", TEXT),
-            ("assignee", TEXT),
-            ("labels", TEXTS),
-            ("parent", TEXT),
-            ("blocked_by", TEXTS),
-            ("discovered_from", TEXT),
-            ("on", TEXT),
-            ("text", TEXT),
-            ("force", BOOLEAN),
-            ("repo", TEXT),
-            ("key", KEY),
-        ],
-        required: &["do"],
-        is_read_only: false,
-        is_destructive: true,
-        is_idempotent: false,
-        translate: |mut arguments| {
-            const FIELDS: &[&str] =
-                &["title", "description", "acceptance", "type", "priority", "status", "assignee", "labels", "parent"];
-            let (operation, takes): (_, &[&[&str]]) = match take_choice(&mut arguments, "do", ISSUE_CHANGES)? {
-                "add" => ("add_issue", &[FIELDS, &["blocked_by", "discovered_from"]]),
-                "update" => ("update_issue", &[FIELDS, &["id"]]),
-                "close" => ("close_issue", &[&["id", "text"]]),
-                "reopen" => ("reopen_issue", &[&["id"]]),
-                "comment" => ("comment_issue", &[&["id", "text"]]),
-                "claim" => ("claim_issue", &[&["id"]]),
-                "release" => ("release_issue", &[&["id", "force"]]),
-                _ => ("depend_issue", &[&["id", "on"]]),
-            };
-            require_only(&arguments, operation, &[takes.concat().as_slice(), &["repo", "key"]].concat())?;
-            if operation == "close_issue" {
-                rename(&mut arguments, "text", "reason");
-            }
-            for (from, to) in [("id", "issue"), ("type", "issue_type"), ("acceptance", "acceptance_criteria")] {
-                rename(&mut arguments, from, to);
-            }
-            tool_call(operation, arguments)
-        },
-    },
-    Tool {
-        name: "workspace",
-        description: "Path, branch and results of a job's workspace. Without workspace: list all.",
-        properties: &[
-            ("agent", TEXT),
-            ("workspace", r#"{"type":"string","description":"id of the workspace or of its job"}"#),
-            ("limit", NUMBER),
-        ],
-        required: &[],
-        is_read_only: true,
-        is_destructive: false,
-        is_idempotent: true,
-        translate: |mut arguments| {
-            if arguments.contains_key("workspace") {
-                arguments.remove("limit");
-                return tool_call("show_workspace", arguments);
-            }
-            arguments.entry("limit").or_insert(json!(10));
-            tool_call("list_workspaces", arguments)
-        },
-    },
-    Tool {
-        name: "status",
-        description: "Status of all agents and worktrees: tasks that need a person, are stuck, in progress or ready.",
-        properties: &[("agent", TEXT), ("limit", r#"{"type":"integer","description":"per kind"}"#)],
-        required: &[],
-        is_read_only: true,
-        is_destructive: false,
-        is_idempotent: true,
-        translate: |mut arguments| {
-            arguments.entry("limit").or_insert(json!(5));
-            tool_call("get_status", arguments)
-        },
-    },
+    ),
+    tool(
+        "status",
+        "Status of all agents and worktrees: tasks that need a person, are stuck, in progress or ready.",
+        &[only("get_status", answers::status, &[field("limit").or(|| json!(5)).described("per kind")])],
+    ),
 ];
 
-const OUTCOMES: &[&str] = &["done", "fail", "ask", "release"];
-const MESSAGE_ACTIONS: &[&str] = &["inbox", "send", "ack"];
-const ISSUE_QUERIES: &[&str] = &["ready", "list", "search", "show"];
-const ISSUE_CHANGES: &[&str] = &["add", "update", "close", "reopen", "comment", "claim", "release", "depend"];
+const fn tool(name: &'static str, description: &'static str, actions: &'static [Action]) -> Tool {
+    Tool { name, description, choice: None, actions, is_destructive: false, repeats_safely: false }
+}
+
+/// An action that needs no word.
+const fn only(operation: &'static str, shorten: Shorten, fields: &'static [Field]) -> Action {
+    action("", operation, shorten, fields)
+}
+
+const fn action(word: &'static str, operation: &'static str, shorten: Shorten, fields: &'static [Field]) -> Action {
+    Action { word, operation, shorten, fields, shared: &[] }
+}
+
+const fn field(name: &'static str) -> Field {
+    Field { name, target: name, description: "", default: None, factor: None, is_required: false, is_fixed: false }
+}
+
+/// The argument `text` of `finish`.
+const fn text_of(target: &'static str) -> Field {
+    field("text").of(target).required().described("outcome, error, question or reason")
+}
+
+impl Field {
+    const fn of(self, target: &'static str) -> Field {
+        Field { target, ..self }
+    }
+
+    const fn described(self, description: &'static str) -> Field {
+        Field { description, ..self }
+    }
+
+    const fn or(self, default: fn() -> Value) -> Field {
+        Field { default: Some(default), ..self }
+    }
+
+    const fn fixed(self, value: fn() -> Value) -> Field {
+        Field { default: Some(value), is_fixed: true, ..self }
+    }
+
+    const fn times(self, factor: u64) -> Field {
+        Field { factor: Some(factor), ..self }
+    }
+
+    const fn required(self) -> Field {
+        Field { is_required: true, ..self }
+    }
+
+    /// Returns the value of the operation's field.
+    fn convert(&self, value: Value) -> Result<Value> {
+        let Some(factor) = self.factor else { return Ok(value) };
+        let number = value.as_u64().filter(|number| *number > 0);
+        let number = number.ok_or_else(|| Error::invalid(format!("{} must be at least 1", self.name)))?;
+        Ok(json!(number.saturating_mul(factor)))
+    }
+}
+
+/// The operations of all tools, each with the schema of its fields.
+static OPERATIONS: LazyLock<BTreeMap<&'static str, (Description, Value)>> = LazyLock::new(|| {
+    let schema = |about: &Description| {
+        let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+        (about.schema)(&mut settings.into_generator()).to_value()
+    };
+    let used: Vec<_> = TABLE.iter().flat_map(|tool| tool.actions).map(|action| action.operation).collect();
+    let operations = waypost::app::operations().filter(|about| used.contains(&about.name));
+    operations.map(|about| (about.name, (about, schema(&about)))).collect()
+});
+
+impl Action {
+    const fn and(self, shared: &'static [Field]) -> Action {
+        Action { shared, ..self }
+    }
+
+    /// Returns the schema of its operation.
+    fn schema(&self) -> &'static Value {
+        OPERATIONS.get(self.operation).map_or(&Value::Null, |(_, schema)| schema)
+    }
+
+    fn is_read(&self) -> bool {
+        OPERATIONS.get(self.operation).is_some_and(|(about, _)| about.effect == Effect::Read)
+    }
+
+    fn fields(&self) -> impl Iterator<Item = &'static Field> + use<> {
+        self.fields.iter().chain(self.shared)
+    }
+
+    /// Returns the fields that are arguments of the tool.
+    fn arguments(&self) -> impl Iterator<Item = &'static Field> + use<> {
+        self.fields().filter(|field| !field.is_fixed)
+    }
+
+    /// Returns the arguments that the caller must give.
+    fn required(&self) -> impl Iterator<Item = &'static str> + use<> {
+        let by_operation = self.schema()["required"].as_array().map_or(&[][..], Vec::as_slice);
+        let is_required =
+            move |field: &&Field| field.is_required || by_operation.iter().any(|name| name == field.target);
+        self.arguments().filter(|field| field.default.is_none()).filter(is_required).map(|field| field.name)
+    }
+
+    /// Returns the schema of an argument.
+    fn schema_of(&self, field: &Field) -> Value {
+        let mut schema = match field.target {
+            "key" => json!({ "type": "string" }),
+            target => simplify(&self.schema()["properties"][target]),
+        };
+        if !field.description.is_empty() {
+            schema["description"] = json!(field.description);
+        }
+        schema
+    }
+}
+
+/// Reduces a schema to what a model needs: the words of an enum, or the type and that of its items.
+fn simplify(schema: &Value) -> Value {
+    if let Some(words) = schema["enum"].as_array() {
+        return json!({ "enum": words.iter().filter(|word| !word.is_null()).collect::<Vec<_>>() });
+    }
+    let kind = match &schema["type"] {
+        Value::Array(kinds) => kinds.iter().find(|kind| *kind != "null").unwrap_or(&Value::Null),
+        kind => kind,
+    };
+    match (kind, &schema["items"]) {
+        (Value::Null, _) => json!({}),
+        (kind, Value::Null) => json!({ "type": kind }),
+        (kind, items) => json!({ "type": kind, "items": simplify(items) }),
+    }
+}
 
 /// Returns the tool with this name.
 pub(super) fn named(name: &str) -> Option<&'static Tool> {
@@ -333,155 +362,296 @@ pub(super) fn named(name: &str) -> Option<&'static Tool> {
 }
 
 impl Tool {
+    const fn chosen_by(self, argument: &'static str) -> Tool {
+        Tool { choice: Some(argument), ..self }
+    }
+
+    const fn destructive(self) -> Tool {
+        Tool { is_destructive: true, ..self }
+    }
+
+    const fn repeatable(self) -> Tool {
+        Tool { repeats_safely: true, ..self }
+    }
+
+    /// Returns whether all its operations only read.
+    pub(super) fn is_read_only(&self) -> bool {
+        self.actions.iter().all(Action::is_read)
+    }
+
+    /// Returns whether repeating a call changes nothing more.
+    pub(super) fn is_idempotent(&self) -> bool {
+        self.repeats_safely || self.is_read_only()
+    }
+
+    fn words(&self) -> Vec<&'static str> {
+        self.actions.iter().map(|action| action.word).collect()
+    }
+
+    /// Returns its arguments, each with a schema.
+    fn properties(&self) -> Arguments {
+        let mut properties = Arguments::from_iter([("agent".to_owned(), json!({ "type": "string" }))]);
+        if let Some(choice) = self.choice {
+            properties.insert(choice.to_owned(), json!({ "enum": self.words() }));
+        }
+        for action in self.actions {
+            for field in action.arguments() {
+                properties.entry(field.name).or_insert_with(|| action.schema_of(field));
+            }
+        }
+        properties
+    }
+
+    /// Returns the arguments that every action requires.
+    fn required(&self) -> Vec<&'static str> {
+        let [first, others @ ..] = self.actions else { return Vec::new() };
+        let by_all = |name: &&'static str| others.iter().all(|action| action.required().any(|other| other == *name));
+        self.choice.into_iter().chain(first.required().filter(by_all)).collect()
+    }
+
     /// Returns the schema of its arguments.
     pub(super) fn schema(&self) -> Arguments {
-        let schema = |text: &str| Value::from_str(text).expect("schemas in the table are JSON");
-        let properties: Arguments =
-            self.properties.iter().map(|(name, text)| ((*name).to_owned(), schema(text))).collect();
-        let mut whole = Arguments::new();
-        whole.insert("type".to_owned(), json!("object"));
-        whole.insert("properties".to_owned(), Value::Object(properties));
-        if !self.required.is_empty() {
-            whole.insert("required".to_owned(), json!(self.required));
+        let mut schema = Arguments::from_iter([("type".to_owned(), json!("object"))]);
+        schema.insert("properties".to_owned(), Value::Object(self.properties()));
+        let required = self.required();
+        if !required.is_empty() {
+            schema.insert("required".to_owned(), json!(required));
         }
-        whole
+        schema
     }
 
     /// Rejects unknown arguments and missing required ones.
     pub(super) fn check(&self, arguments: &Arguments) -> Result<()> {
-        let names = || self.properties.iter().map(|(name, _)| *name);
-        if let Some(unknown) = arguments.keys().find(|key| !names().any(|name| name == key.as_str())) {
+        let properties = self.properties();
+        if let Some(unknown) = arguments.keys().find(|key| !properties.contains_key(*key)) {
             let error = Error::invalid(format!("unknown field {unknown:?} for {}", self.name));
-            return Err(match nearest(unknown, names()) {
-                Some(near) => error.hint(format!("did you mean {near}?")),
-                None => error.hint(format!("expected one of: {}", names().collect::<Vec<_>>().join(", "))),
-            });
+            return Err(suggest(error, unknown, &properties.keys().map(String::as_str).collect::<Vec<_>>()));
         }
-        match self.required.iter().find(|name| !arguments.contains_key(**name)) {
-            Some(missing) => Err(Error::invalid(format!("missing field {missing:?} for {}", self.name))),
-            None => Ok(()),
+        require(arguments, self.required(), self.name)
+    }
+
+    /// Translates its arguments into those of an operation.
+    pub(super) fn translate(&self, mut arguments: Arguments) -> Result<ToolCall> {
+        let action = self.take_action(&mut arguments)?;
+        let mut passed = Arguments::new();
+        for field in action.fields() {
+            let value = match arguments.remove(field.name) {
+                Some(value) => Some(field.convert(value)?),
+                None => field.default.map(|default| default()),
+            };
+            if let Some(value) = value {
+                passed.insert(field.target.to_owned(), value);
+            }
         }
+        let key = match passed.remove("key") {
+            None => None,
+            Some(Value::String(key)) => Some(key),
+            Some(_) => return Err(Error::invalid("key must be a string")),
+        };
+        let Action { operation, shorten, .. } = *action;
+        Ok(ToolCall { operation, arguments: Value::Object(passed), key, shorten })
+    }
+
+    /// Finds the action of a call, and removes the argument that names it.
+    fn take_action(&self, arguments: &mut Arguments) -> Result<&'static Action> {
+        let Some(choice) = self.choice else {
+            let fits = |action: &&Action| action.required().all(|name| arguments.contains_key(name));
+            let action = self.actions.iter().find(fits);
+            return action.ok_or_else(|| Error::invalid(format!("missing fields for {}", self.name)));
+        };
+        let word = arguments.remove(choice).unwrap_or_default();
+        let Some(action) = self.actions.iter().find(|action| word == action.word) else {
+            let error = Error::invalid(format!("invalid value {word} for {choice}"));
+            return Err(suggest(error, word.as_str().unwrap_or_default(), &self.words()));
+        };
+        // An argument of another action would be ignored.
+        let names: Vec<_> = action.arguments().map(|field| field.name).collect();
+        if let Some(extra) = arguments.keys().find(|key| !names.contains(&key.as_str())) {
+            return Err(Error::invalid(format!("unknown field {extra:?} for {}", action.word))
+                .hint(format!("expected one of: {}", names.join(", "))));
+        }
+        require(arguments, action.required(), action.word)?;
+        Ok(action)
     }
 }
 
-/// Removes an argument and checks that it is one of several words.
-fn take_choice(arguments: &mut Arguments, name: &str, words: &[&'static str]) -> Result<&'static str> {
-    let value = arguments.remove(name).unwrap_or_default();
-    let known = words.iter().find(|word| value.as_str() == Some(word)).copied();
-    known.ok_or_else(|| {
-        let error = Error::invalid(format!("invalid value {value} for {name}"));
-        match value.as_str().and_then(|value| nearest(value, words.iter().copied())) {
-            Some(near) => error.hint(format!("did you mean {near}?")),
-            None => error.hint(format!("expected one of: {}", words.join(", "))),
-        }
-    })
+/// Adds the word nearest to an unknown one, or all words, as a hint.
+fn suggest(error: Error, unknown: &str, words: &[&str]) -> Error {
+    match nearest(unknown, words.iter().copied()) {
+        Some(near) => error.hint(format!("did you mean {near}?")),
+        None => error.hint(format!("expected one of: {}", words.join(", "))),
+    }
 }
 
-/// Rejects arguments of other choices of the tool: they would be ignored.
-fn require_only(arguments: &Arguments, choice: &str, allowed: &[&str]) -> Result<()> {
-    match arguments.keys().find(|key| !allowed.contains(&key.as_str())) {
-        Some(extra) => Err(Error::invalid(format!("unknown field {extra:?} for {choice}"))
-            .hint(format!("expected one of: {}", allowed.join(", ")))),
+/// Rejects missing arguments.
+fn require(arguments: &Arguments, required: impl IntoIterator<Item = &'static str>, of: &str) -> Result<()> {
+    match required.into_iter().find(|name| !arguments.contains_key(*name)) {
+        Some(missing) => Err(Error::invalid(format!("missing field {missing:?} for {of}"))),
         None => Ok(()),
     }
 }
 
-fn rename(arguments: &mut Arguments, from: &str, to: &str) {
-    if let Some(value) = arguments.remove(from) {
-        arguments.insert(to.to_owned(), value);
-    }
-}
-
-fn with_budget(operation: &'static str, mut arguments: Arguments, default: u32) -> Result<ToolCall> {
-    arguments.entry("budget").or_insert(json!(default));
-    tool_call(operation, arguments)
-}
-
-fn tool_call(operation: &'static str, mut arguments: Arguments) -> Result<ToolCall> {
-    let key = match arguments.remove("key") {
-        None => None,
-        Some(Value::String(key)) => Some(key),
-        Some(_) => return Err(Error::invalid("key must be a string")),
-    };
-    Ok(ToolCall { operation, arguments: Value::Object(arguments), key })
-}
-
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
+    use waypost_core::op::Audience;
+
     use super::*;
 
-    /// Returns a value that fits a schema.
-    fn sample(schema: &Value) -> Value {
-        match (&schema["enum"], schema["type"].as_str()) {
-            (Value::Array(words), _) => words[0].clone(),
-            (_, Some("integer")) => json!(3),
-            (_, Some("boolean")) => json!(true),
-            (_, Some("array")) => json!(["x"]),
-            _ => json!("x"),
+    /// Returns the contradictions between a tool and its operations.
+    fn problems(tool: &Tool) -> Vec<String> {
+        let words: BTreeSet<_> = tool.words().into_iter().collect();
+        let is_named = words.len() == tool.actions.len() && !words.contains("");
+        let is_unnamed = words.into_iter().eq([""]);
+        let mut problems = Vec::new();
+        if !(if tool.choice.is_some() { is_named } else { is_unnamed }) {
+            problems.push("the words of its actions".to_owned());
         }
-    }
-
-    /// Returns a call for each choice of a tool, with all arguments that the choice allows.
-    fn calls(tool: &Tool) -> Vec<ToolCall> {
-        let schema = tool.schema();
-        let properties = schema["properties"].as_object().unwrap();
-        let choice = ["do", "how"].into_iter().find(|name| properties.contains_key(*name));
-        let words = choice.map_or(vec![Value::Null], |name| properties[name]["enum"].as_array().unwrap().clone());
-        let call = |word: &Value| {
-            let all = properties.iter().filter(|(name, _)| *name != "agent");
-            let mut arguments: Arguments = all.map(|(name, schema)| (name.clone(), sample(schema))).collect();
-            if let Some(name) = choice {
-                arguments.insert(name.to_owned(), word.clone());
-            }
-            // Remove the arguments of other choices, one error at a time.
-            loop {
-                match (tool.translate)(arguments.clone()) {
-                    Ok(call) => return call,
-                    Err(error) => {
-                        let message = error.full_message();
-                        let extra = message.split('"').nth(1).unwrap_or_else(|| panic!("{message}")).to_owned();
-                        assert!(arguments.remove(&extra).is_some(), "{message}");
-                    }
+        for action in tool.actions {
+            match OPERATIONS.get(action.operation) {
+                None => problems.push(format!("no operation {}", action.operation)),
+                Some((about, _)) if about.audience != Audience::Public => {
+                    problems.push(format!("{} is internal", about.name));
                 }
+                Some(_) => problems.extend(field_problems(tool, action)),
             }
-        };
-        words.iter().map(call).collect()
+        }
+        problems
     }
 
-    #[test]
-    fn tools_pass_only_arguments_that_operations_have() {
-        for call in TABLE.iter().flat_map(calls) {
-            let taken = fields_of(call.operation);
-            for name in call.arguments.as_object().unwrap().keys() {
-                assert!(taken.contains(name), "{} has no argument {name}", call.operation);
+    fn field_problems(tool: &Tool, action: &Action) -> Vec<String> {
+        let (schema, properties) = (action.schema(), tool.properties());
+        let mut problems = Vec::new();
+        let mut targets = BTreeSet::new();
+        for field in action.fields().filter(|field| field.target != "key") {
+            let (name, target) = (field.name, field.target);
+            let (whole, simple) = (&schema["properties"][target], simplify(&schema["properties"][target]));
+            let is_any = ["type", "enum", "anyOf", "oneOf", "$ref"].iter().all(|key| whole[key].is_null());
+            for (is_wrong, problem) in [
+                (!whole.is_object(), format!("no field {target}")),
+                (!targets.insert(target), format!("{target} twice")),
+                (simple == json!({}) && !is_any, format!("the type of {target} is lost")),
+                (!field.is_fixed && properties[name] != action.schema_of(field), format!("two kinds of {name}")),
+                (field.factor.is_some() && simple["type"] != "integer", format!("{target} is no number")),
+                (field.default.is_some_and(|default| !fits(&default(), &simple)), format!("the default of {target}")),
+            ] {
+                problems.extend(is_wrong.then_some(problem));
             }
+        }
+        let required = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str);
+        problems.extend(required.filter(|name| !targets.contains(name)).map(|name| format!("{name} is missing")));
+        problems
+    }
+
+    fn fits(value: &Value, schema: &Value) -> bool {
+        match value {
+            Value::Bool(_) => schema["type"] == "boolean",
+            Value::Number(_) => schema["type"] == "integer",
+            _ => schema["enum"].as_array().is_some_and(|words| words.contains(value)),
         }
     }
 
-    /// The arguments of an operation. Some operations ignore unknown arguments, so a wrong name would go unnoticed.
-    fn fields_of(operation: &str) -> Vec<String> {
-        let about = waypost::app::operations().find(|about| about.name == operation).unwrap();
-        let settings = schemars::generate::SchemaSettings::draft2020_12();
-        let mut generator = settings.with(|settings| settings.inline_subschemas = true).into_generator();
-        let schema = (about.schema)(&mut generator).to_value();
-        schema["properties"].as_object().unwrap().keys().cloned().collect()
+    #[test]
+    fn every_tool_agrees_with_its_operations() {
+        for tool in TABLE {
+            assert_eq!(problems(tool), [""; 0], "{}", tool.name);
+        }
     }
 
     #[test]
-    fn unknown_arguments_of_a_tool_are_rejected_with_a_hint() {
+    fn a_row_that_contradicts_its_operation_is_found() {
+        static WRONG: &[(&[Action], &str)] = &[
+            (&[only("finsh_task", answers::ended, &[])], "no operation finsh_task"),
+            (&[finish(&[TASK, text_of("outcom")])], "no field outcom"),
+            (&[finish(&[TASK, text_of("outcome"), field("evidnce")])], "no field evidnce"),
+            (&[finish(&[text_of("outcome")])], "task is missing"),
+            (&[finish(&[TASK, TASK, text_of("outcome")])], "task twice"),
+            (&[finish(&[TASK.times(2), text_of("outcome")])], "task is no number"),
+            (&[finish(&[TASK.or(|| json!(1)), text_of("outcome")])], "the default of task"),
+            (&[finish(RIGHT), action("x", "prime", answers::context, &[])], "the words of its actions"),
+            (&[finish(RIGHT), only("prime", answers::context, &[TASK.of("budget")])], "two kinds of task"),
+        ];
+        static RIGHT: &[Field] = &[TASK, text_of("outcome"), KEY];
+        const fn finish(fields: &'static [Field]) -> Action {
+            only("finish_task", answers::ended, fields)
+        }
+        for (actions, problem) in WRONG {
+            assert_eq!(problems(&tool("t", "", actions)).first().map(String::as_str), Some(*problem));
+        }
+    }
+
+    fn arguments(value: Value) -> Arguments {
+        serde_json::from_value(value).unwrap()
+    }
+
+    #[test]
+    fn the_schema_of_a_tool_comes_from_its_operations() {
+        let schema = Value::Object(named("messages").unwrap().schema());
+        let properties = &schema["properties"];
+        assert_eq!(schema["required"], json!(["do"]), "no field is required by every action");
+        assert_eq!(properties["do"], json!({ "enum": ["inbox", "send", "ack"] }));
+        assert_eq!(properties["priority"], json!({ "enum": ["low", "normal", "high", "urgent"] }), "nullable");
+        assert_eq!(properties["ids"], json!({ "type": "array", "items": { "type": "string" } }), "a list of ids");
+        assert_eq!(properties["reply_to"], json!({ "type": "string" }), "a nullable id");
+        let schema = Value::Object(named("checkpoint").unwrap().schema());
+        assert_eq!(schema["required"], json!(["task", "epoch", "summary"]), "the type has a default");
+        assert_eq!(schema["properties"]["detail"], json!({ "description": "text or JSON" }), "any value");
+        let prime = named("prime").unwrap().schema();
+        assert_eq!(prime["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["agent", "budget"]);
+    }
+
+    #[test]
+    fn hints_follow_from_the_operations() {
+        let all =
+            |is: fn(&Tool) -> bool| TABLE.iter().filter(|tool| is(tool)).map(|tool| tool.name).collect::<Vec<_>>();
+        assert_eq!(all(Tool::is_read_only), ["prime", "context", "issues", "workspace", "status"]);
+        let idempotent = ["prime", "context", "finish", "heartbeat", "issues", "workspace", "status"];
+        assert_eq!(all(Tool::is_idempotent), idempotent);
+    }
+
+    #[test]
+    fn a_call_is_translated_into_the_fields_of_its_operation() {
+        for (tool, given, operation, passed) in [
+            ("prime", json!({}), "prime", json!({ "budget": 350, "tools": true })),
+            ("next", json!({ "minutes": 2, "budget": 9 }), "claim_task", json!({ "ttl_ms": 120_000, "budget": 9 })),
+            ("issues", json!({ "do": "show", "id": "a" }), "explain_issue", json!({ "issue": "a" })),
+            ("issues", json!({ "do": "list" }), "list_issues", json!({ "limit": 10 })),
+            (
+                "issue",
+                json!({ "do": "close", "id": "a", "text": "b" }),
+                "close_issue",
+                json!({ "issue": "a", "reason": "b" }),
+            ),
+            ("workspace", json!({}), "list_workspaces", json!({ "limit": 10 })),
+            ("workspace", json!({ "workspace": "a", "limit": 3 }), "show_workspace", json!({ "workspace": "a" })),
+        ] {
+            let call = named(tool).unwrap().translate(arguments(given)).unwrap();
+            assert_eq!((call.operation, call.arguments, call.key), (operation, passed, None));
+        }
+        let ack = json!({ "do": "ack", "ids": ["m"], "key": "k" });
+        let ack = named("messages").unwrap().translate(arguments(ack)).unwrap();
+        assert_eq!((ack.arguments, ack.key.as_deref()), (json!({ "messages": ["m"] }), Some("k")));
+        let none = named("next").unwrap().translate(arguments(json!({ "minutes": 0 }))).err().unwrap();
+        assert_eq!(none.full_message(), "minutes must be at least 1");
+    }
+
+    #[test]
+    fn unknown_and_missing_arguments_of_a_tool_are_rejected() {
         let next = named("next").unwrap();
-        let arguments = |value: Value| value.as_object().unwrap().clone();
         let error = next.check(&arguments(json!({ "taks": "a" }))).unwrap_err();
         assert_eq!(
             (error.full_message().as_str(), error.hints()),
             ("unknown field \"taks\" for next", &["did you mean task?".to_owned()][..])
         );
+        assert!(named("prime").unwrap().check(&arguments(json!({ "tools": false }))).is_err(), "not an argument");
         let error = named("checkpoint").unwrap().check(&arguments(json!({ "task": "a" }))).unwrap_err();
         assert_eq!(error.full_message(), "missing field \"epoch\" for checkpoint");
-        let finish = named("finish").unwrap();
-        let error = (finish.translate)(arguments(json!({ "task": "a", "how": "dnoe", "text": "x" }))).err().unwrap();
+        let refused = |tool: &str, value: Value| named(tool).unwrap().translate(arguments(value)).err().unwrap();
+        let error = refused("finish", json!({ "task": "a", "how": "dnoe", "text": "x" }));
         assert_eq!(error.hints(), ["did you mean done?"]);
-        let ask = (finish.translate)(arguments(json!({ "task": "a", "how": "ask", "text": "x", "evidence": "y" })));
-        assert!(ask.err().unwrap().full_message().contains("unknown field \"evidence\""));
+        let error = refused("finish", json!({ "task": "a", "how": "ask", "text": "x", "evidence": "y" }));
+        assert_eq!(error.full_message(), "unknown field \"evidence\" for ask");
+        assert_eq!(refused("issue", json!({ "do": "close" })).full_message(), "missing field \"id\" for close");
     }
 }
