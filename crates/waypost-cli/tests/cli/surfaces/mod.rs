@@ -2,8 +2,10 @@
 //!
 //! The cases in `cases.rs` are one story. Reads are asked over all surfaces on one store. Writes are made on three stores
 //! with the same history, one per surface; then the answers, the new events and the ledgers are compared. `differences.rs`
-//! lists where surfaces differ today and which surface lacks an operation: both tables may only shrink.
+//! lists where surfaces differ today and which surface lacks an operation: both tables may only shrink. `arguments.rs`
+//! compares the arguments of operations with those of commands.
 
+mod arguments;
 mod cases;
 mod defects;
 mod differences;
