@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waypost_core::model::{JobStatus, Strategy};
-use waypost_core::op::{JobView, ListJobs, NoteJob};
+use waypost_core::op::{JobView, ListJobs, NoteJob, Operation as _};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_workspace::job_log::{self, Part};
@@ -18,6 +18,7 @@ use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 use crate::work::{json_or_text, parse_enum, wait_for};
 use waypost::environment::WAYPOST_JOB;
 use waypost::jobs::{self, Request, Settings};
+use waypost::ops::job::GetLog;
 use waypost::place::expand;
 use waypost::repos::Repo;
 use waypost::session::Session;
@@ -561,7 +562,7 @@ impl Log {
 
 /// Fetches a part of a job's log from the server, and the offset of the next part.
 fn fetch_log(session: &mut Session, request: &Value) -> Result<(Vec<u8>, u64)> {
-    let part = session.ask_server("get_log", request)?;
+    let part = session.ask_server(GetLog::NAME, request)?;
     let log = part["log"].as_str().unwrap_or_default().as_bytes().to_vec();
     Ok((log, part["next"].as_u64().unwrap_or_default()))
 }

@@ -14,7 +14,7 @@ use super::events::{Names, summary};
 use crate::CommandContext;
 use crate::spans::{format_deadline, format_duration};
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, cell_keeping_end, styled};
-use waypost::ops::store::{GetStatus, IssueCounts, Status};
+use waypost::ops::status::{GetStatus, IssueCounts, Status};
 use waypost::survey::{State, Surveyed, survey};
 
 /// Show the status of all worktrees; items that need attention come first

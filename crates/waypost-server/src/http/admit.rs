@@ -13,7 +13,8 @@ use waypost_core::Error;
 
 use super::guard::Transport;
 use super::text::{hash, pairs};
-use super::{Shared, answer, blocking, guard, lock};
+use super::{Shared, answer, guard, lock};
+use crate::calls::blocking;
 use waypost::access::Grant;
 use waypost::tokens::hex;
 

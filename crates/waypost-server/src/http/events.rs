@@ -15,10 +15,12 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
 use waypost_core::model::{Event, EventQuery};
+use waypost_core::op::{ListEvents, Operation as _};
 use waypost_core::{Error, Result};
 
 use super::sse::{self, Client, Gone, KEEPALIVE_INTERVAL, Listener};
 use super::{Shared, lock};
+use crate::calls;
 use waypost::access::Grant;
 use waypost::app::{Call, Measure, Who};
 
@@ -324,7 +326,7 @@ pub(crate) async fn lag(shared: &Arc<Shared>) -> Result<u64> {
     let query = EventQuery { limit: 0, ..EventQuery::default() };
     let call = call(shared, &query);
     let app = Arc::clone(&shared.app);
-    let answer = super::blocking(move || app.call(call)).await?.answer;
+    let answer = calls::call(app, call).await?.answer;
     let newest = answer.get("last").and_then(Value::as_u64).unwrap_or_default();
     Ok(newest.saturating_sub(shared.events.last()))
 }
@@ -332,7 +334,7 @@ pub(crate) async fn lag(shared: &Arc<Shared>) -> Result<u64> {
 fn call(shared: &Shared, query: &EventQuery) -> Call {
     let who = Who { actor: shared.actor.clone(), agent: None };
     Call {
-        operation: "list_events".to_owned(),
+        operation: ListEvents::NAME.to_owned(),
         arguments: json!({ "query": query }),
         grant: Grant::owner(&shared.actor),
         who,
@@ -345,7 +347,7 @@ fn call(shared: &Shared, query: &EventQuery) -> Call {
 async fn read(shared: &Arc<Shared>, query: EventQuery) -> Result<Vec<Arc<EncodedEvent>>> {
     let _permit = shared.events.page_reads.acquire().await;
     let (app, call) = (Arc::clone(&shared.app), call(shared, &query));
-    let events = super::blocking(move || {
+    let events = calls::blocking(move || {
         let mut answer = app.call(call)?.answer;
         let events: Vec<Event> = serde_json::from_value(answer["events"].take())
             .map_err(|error| Error::internal("cannot decode events").because(error))?;

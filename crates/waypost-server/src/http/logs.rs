@@ -10,16 +10,19 @@ use axum::extract::{RawPathParams, Request, State};
 use axum::http::Response;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use waypost_core::op::Operation as _;
 use waypost_core::{Error, Result};
 
 use super::sse::{self, Client, Gone, Listener};
 use super::text::pairs;
-use super::{Shared, answer, blocking, caller, number};
+use super::{Shared, answer, caller, number};
+use crate::calls;
 use waypost::access::Grant;
 use waypost::app::{Call, Who};
+use waypost::ops::job::GetLog;
 
 /// The operation that reads a part of a log.
-pub(super) const OPERATION: &str = "get_log";
+pub(super) const OPERATION: &str = GetLog::NAME;
 /// Maximum number of listeners.
 pub(super) const MAX_LISTENERS: usize = 64;
 /// How often the server checks for new output.
@@ -131,6 +134,6 @@ async fn read(shared: &Arc<Shared>, follower: &Follower, job: String, from: u64)
     let arguments = json!({ "job": job, "from": from });
     let (who, grant) = (follower.who.clone(), follower.grant.clone());
     let call = Call { operation: OPERATION.to_owned(), arguments, who, grant, from: None, key: None };
-    let answer = blocking(move || app.call(call)).await?.answer;
+    let answer = calls::call(app, call).await?.answer;
     serde_json::from_value(answer).map_err(|error| Error::internal("cannot decode the log").because(error))
 }

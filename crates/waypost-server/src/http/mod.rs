@@ -39,6 +39,7 @@ use tokio::sync::{Semaphore, watch};
 use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
 
+use crate::calls::blocking;
 use crate::mcp;
 use admit::{authenticate, login};
 use events::{EventRequest, Events, MAX_LISTENERS};
@@ -499,16 +500,4 @@ fn number(name: &str, text: &str) -> Result<u64> {
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// Runs a blocking call on a thread of its own.
-async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
-    match tokio::task::spawn_blocking(work).await {
-        Ok(done) => done,
-        Err(_) => Err(no_answer_error()),
-    }
-}
-
-fn no_answer_error() -> Error {
-    Error::internal("the operation ended without an answer")
 }

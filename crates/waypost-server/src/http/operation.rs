@@ -8,13 +8,13 @@ use axum::extract::Request;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
-use tokio::sync::oneshot;
-use waypost_core::op::{self, Effect};
+use waypost_core::op::{self, Effect, ListEvents, Operation as _, TakeWorkflow};
 use waypost_core::{Error, Result};
 
 use super::route::Op;
 use super::text::{hash, pairs, text_header};
-use super::{READ_TIMEOUT, Shared, answer, blocking, caller, logs, no_answer_error, sse, start_event_stream};
+use super::{READ_TIMEOUT, Shared, answer, caller, logs, sse, start_event_stream};
+use crate::calls::{self, with_timeout};
 use waypost::access::{Grant, Role};
 use waypost::app::{Call, Reply};
 use waypost::origin::{self, Origin};
@@ -25,8 +25,6 @@ const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// The limits of a body that carries a whole workflow, which only an admin may send.
 const MAX_WORKFLOW_BYTES: usize = 256 * 1024 * 1024;
 const WORKFLOW_READ_TIMEOUT: Duration = Duration::from_mins(5);
-/// After this time the client is told that the outcome is unknown.
-const OPERATION_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// How an operation is addressed.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -48,7 +46,7 @@ pub(super) async fn handle(
     let op = &shared.ops[number];
     if address == Address::Rest && sse::is_accepted(&request) {
         match op.about.name {
-            "list_events" => return start_event_stream(shared, &request),
+            ListEvents::NAME => return start_event_stream(shared, &request),
             logs::OPERATION => return logs::start_stream(shared, key, request).await,
             _ => {}
         }
@@ -93,7 +91,7 @@ async fn run(
         if parts.uri.query().is_some() {
             return Err(Error::invalid("arguments belong in the body, not in the query string").into());
         }
-        let is_workflow = grant.role == Role::Admin && op.about.name == "take_workflow";
+        let is_workflow = grant.role == Role::Admin && op.about.name == TakeWorkflow::NAME;
         let (max_bytes, timeout) =
             if is_workflow { (MAX_WORKFLOW_BYTES, WORKFLOW_READ_TIMEOUT) } else { (MAX_BODY_BYTES, READ_TIMEOUT) };
         read_body(body, max_bytes, timeout).await?
@@ -123,15 +121,7 @@ async fn run(
         return Ok(not_modified(revision));
     }
     let (began, app) = (Instant::now(), Arc::clone(&shared.app));
-    let answered = async move {
-        let (sender, answer) = oneshot::channel();
-        // The client may have disconnected.
-        match app.submit(call, Box::new(move |answer| drop(sender.send(answer)))) {
-            None => answer.await.unwrap_or_else(|_| Err(no_answer_error())),
-            Some(call) => blocking(move || app.call(call)).await,
-        }
-    };
-    let Reply { answer, warnings } = with_timeout(answered).await?;
+    let Reply { answer, warnings } = with_timeout(calls::call(app, call)).await?;
     shared.metrics.record_duration(is_write, began.elapsed());
     if is_write {
         shared.events.notify_write();
@@ -154,22 +144,14 @@ async fn run(
     Ok(response)
 }
 
-/// Limits how long a client waits for the store.
-async fn with_timeout<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
-    tokio::time::timeout(OPERATION_TIMEOUT, answer).await.unwrap_or_else(|_| {
-        Err(Error::unavailable("the store did not answer in time")
-            .hint("the operation may still complete; retry with the same Idempotency-Key"))
-    })
-}
-
 /// Returns an entity tag for the current state of the store, as this caller sees it.
 async fn revision(shared: &Arc<Shared>, call: &Call) -> Result<String> {
     let (app, who) = (Arc::clone(&shared.app), call.who.clone());
     // The caller may read the answer, if not the events themselves.
     let (arguments, grant) = (json!({ "query": { "limit": 0 } }), Grant::owner(&shared.actor));
-    let operation = "list_events".to_owned();
+    let operation = ListEvents::NAME.to_owned();
     let call = Call { operation, arguments, who: who.clone(), grant, from: None, key: None };
-    let answer = blocking(move || app.call(call)).await?.answer;
+    let answer = calls::call(app, call).await?.answer;
     let name = format!("{}\0{}", who.actor, who.agent.as_deref().unwrap_or_default());
     let last = answer.get("last").and_then(Value::as_u64).unwrap_or_default();
     Ok(format!("W/\"{last}-{}\"", hex(&hash(&name)[..4])))

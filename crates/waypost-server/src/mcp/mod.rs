@@ -26,7 +26,7 @@ use waypost_core::nearest::nearest;
 use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
 
-use crate::percent;
+use crate::{calls, percent};
 use answers::Answer;
 use stdin::Stdin;
 use waypost::access::Grant;
@@ -141,14 +141,16 @@ impl Tools {
         caller.ok_or_else(|| ErrorData::invalid_request("the request has no caller", None))
     }
 
-    /// Calls the application on a thread that may block.
-    async fn run_blocking<T: Send + 'static>(
+    /// Runs the operation of a tool.
+    async fn call(
         &self,
-        work: impl FnOnce(&App) -> Result<T> + Send + 'static,
-    ) -> Result<Result<T>, ErrorData> {
-        let app = Arc::clone(&self.app);
-        let result = tokio::task::spawn_blocking(move || work(&app)).await;
-        result.map_err(|error| ErrorData::internal_error(error.to_string(), None))
+        tool: &tools::Tool,
+        caller: &McpCaller,
+        arguments: serde_json::Map<String, Value>,
+    ) -> Result<Answer> {
+        let (call, shorten) = decode_call(tool, caller, arguments)?;
+        let reply = calls::call(Arc::clone(&self.app), call).await?;
+        Ok(answers::answer(shorten, &reply))
     }
 }
 
@@ -195,7 +197,7 @@ impl ServerHandler for Tools {
         };
         let caller = self.caller(&context)?;
         let arguments = request.arguments.unwrap_or_default();
-        let answer = self.run_blocking(move |app| call(app, tool, &caller, arguments)).await?;
+        let answer = self.call(tool, &caller, arguments).await;
         Ok(encode_result(answer).into())
     }
 
@@ -254,7 +256,7 @@ impl ServerHandler for Tools {
             return Err(ErrorData::internal_error("the resource has no tool", None));
         };
         let caller = self.caller(&context)?;
-        let answer = self.run_blocking(move |app| call(app, tool, &caller, arguments)).await?;
+        let answer = self.call(tool, &caller, arguments).await;
         let answer = answer.map_err(|error| {
             let data = Some(error_body(&error));
             match error.kind() {
@@ -272,13 +274,12 @@ impl ServerHandler for Tools {
     }
 }
 
-/// Runs the operation of a tool.
-fn call(
-    app: &App,
+/// Returns the call of an operation that a call of a tool stands for, and how its answer is shortened.
+fn decode_call(
     tool: &tools::Tool,
     caller: &McpCaller,
     mut arguments: serde_json::Map<String, Value>,
-) -> Result<Answer> {
+) -> Result<(Call, answers::Shorten)> {
     arguments.retain(|_, value| !value.is_null());
     tool.check(&arguments)?;
     let agent = match arguments.remove("agent") {
@@ -293,8 +294,7 @@ fn call(
     }
     let tools::ToolCall { operation, arguments, key, shorten } = tool.translate(arguments)?;
     let (operation, grant) = (operation.to_owned(), caller.grant.clone());
-    let reply = app.call(Call { operation, arguments, who, grant, from: None, key })?;
-    Ok(answers::answer(shorten, &reply))
+    Ok((Call { operation, arguments, who, grant, from: None, key }, shorten))
 }
 
 /// All tools as clients see them.

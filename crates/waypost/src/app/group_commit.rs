@@ -9,16 +9,16 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use serde_json::{Value, json};
+use serde_json::json;
 use waypost_core::context::Caller;
 use waypost_core::engine;
-use waypost_core::op::{self, Effect, ExpireDue, ListJobs, Operation as _, OperationEntry};
+use waypost_core::op::{self, Effect, ExpireDue, Heartbeat, ListJobs, Operation as _, OperationEntry};
 use waypost_core::{Error, Kind, Result};
 
 use super::metrics::{self, Measure};
 use super::readers::{self, Readers};
 use super::writer::{Answered, Writer};
-use super::{Call, Reply, Respond, Who};
+use super::{AppContext, AppEntry, Call, Reply, Respond, Who};
 use crate::access::{Grant, Role};
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
 use crate::jobs;
@@ -118,56 +118,80 @@ impl GroupCommit {
         if let Some(from) = &call.from {
             self.check_origin(from)?;
         }
-        if entry.about.effect == Effect::Read {
-            return self.read(entry, call);
-        }
         let (sender, receiver) = channel();
         // The client may have disconnected.
         self.queue(entry, call, Box::new(move |reply| drop(sender.send(reply))));
-        receiver.recv().unwrap_or_else(|_| Err(readers::thread_gone_error()))
+        match entry.about.effect {
+            Effect::Read => readers::receive(&receiver, readers::READ_TIMEOUT),
+            Effect::Write => receiver.recv().unwrap_or_else(|_| Err(readers::thread_gone_error())),
+        }
     }
 
-    fn read(&self, entry: &'static OperationEntry, call: Call) -> Result<Reply> {
+    /// Queues an operation of the store and sends its reply to `respond`.
+    pub(super) fn queue(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
+        match entry.about.effect {
+            Effect::Read => self.queue_read(entry, call, respond),
+            Effect::Write => self.queue_write(entry, call, respond),
+        }
+    }
+
+    /// Queues a short operation of the application.
+    pub(super) fn queue_short(&self, entry: &'static AppEntry, place: Place, call: Call, respond: Respond) {
+        let caller = self.caller(&call.who, None);
+        self.readers.submit(Box::new(move |session| {
+            let reply = session.and_then(|session| {
+                session.with_caller(caller, |session| {
+                    entry.reply(AppContext::with_session(&place, session), call.arguments)
+                })
+            });
+            let is_session_usable = is_usable_after(&reply);
+            respond(reply);
+            is_session_usable
+        }));
+    }
+
+    fn queue_read(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
         let Call { arguments, who, from, key, .. } = call;
         let caller = self.caller(&who, from);
         let steps = Steps::of(entry, &arguments, key.as_deref());
-        if steps.has_reads() {
-            let caller = caller.clone();
-            self.readers.run(move |session| session.with_caller(caller, |session| steps.before(session)))?;
-        }
-        let read = |is_expired: bool| {
-            let (caller, arguments) = (caller.clone(), arguments.clone());
-            self.readers.run(move |session| {
+        let (readers, writer, own) = (Arc::clone(&self.readers), self.writer.clone(), self.own.clone());
+        self.readers.submit(Box::new(move |session| {
+            let found = session.and_then(|session| {
+                session.with_caller(caller.clone(), |session| steps.before(session))?;
                 let store = session.store()?;
                 // Due expirations are applied first, by the writer.
-                if !is_expired && engine::is_due(store)? {
+                if engine::is_due(store)? {
                     return Ok(None);
                 }
-                engine::read_json(store, &caller, &mut SystemEntropy, entry, arguments).map(Some)
-            })
-        };
-        if let Some(answer) = read(false)? {
-            return Ok(Reply::of(answer));
-        }
-        match self.expire_due() {
-            // The next write applies them.
-            Err(error) if error.kind() != Kind::Unavailable => return Err(error),
-            _ => {}
-        }
-        read(true)?.map(Reply::of).ok_or_else(|| Error::internal("the read returned nothing"))
-    }
-
-    /// Expires due leases and applies other due transitions.
-    fn expire_due(&self) -> Result<()> {
-        let entry = op::named(ExpireDue::NAME).ok_or_else(|| Error::internal("expire_due is not in the table"))?;
-        let (sender, receiver) = channel();
-        let reply = Box::new(move |answer: Result<Value>| drop(sender.send(answer.map(drop))));
-        self.writer.write(entry, self.own.clone(), json!({}), None, reply);
-        receiver.recv().unwrap_or_else(|_| Err(readers::thread_gone_error()))
+                engine::read_json(store, &caller, &mut SystemEntropy, entry, arguments.clone()).map(Some)
+            });
+            let is_session_usable = is_usable_after(&found);
+            match found {
+                Ok(Some(answer)) => respond(Ok(Reply::of(answer))),
+                Err(error) => respond(Err(error)),
+                Ok(None) => expire_due(
+                    &writer,
+                    own,
+                    Box::new(move |expired| match expired {
+                        // If the writer is busy, the next write applies them.
+                        Err(error) if error.kind() != Kind::Unavailable => respond(Err(error)),
+                        _ => readers.submit(Box::new(move |session| {
+                            let answer = session.and_then(|session| {
+                                engine::read_json(session.store()?, &caller, &mut SystemEntropy, entry, arguments)
+                            });
+                            let is_session_usable = is_usable_after(&answer);
+                            respond(answer.map(Reply::of));
+                            is_session_usable
+                        })),
+                    }),
+                ),
+            }
+            is_session_usable
+        }));
     }
 
     /// Queues a write and the steps around it. The reply is sent when everything is on disk.
-    pub(super) fn queue(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
+    fn queue_write(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
         let Call { arguments, who, from, key, .. } = call;
         let caller = self.caller(&who, from);
         let steps = Steps::of(entry, &arguments, key.as_deref());
@@ -175,7 +199,7 @@ impl GroupCommit {
             return respond(Err(error));
         }
         let writer = match &self.urgent {
-            Some(urgent) if entry.about.name == "heartbeat" => urgent.clone(),
+            Some(urgent) if entry.about.name == Heartbeat::NAME => urgent.clone(),
             _ => self.writer.clone(),
         };
         let steps = Arc::new(steps);
@@ -247,6 +271,14 @@ impl GroupCommit {
 
     pub(super) fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
         self.writer.probe(reply);
+    }
+}
+
+/// Expires due leases and applies other due transitions.
+fn expire_due(writer: &Writer, caller: Caller, respond: Answered) {
+    match op::named(ExpireDue::NAME) {
+        Some(entry) => writer.write(entry, caller, json!({}), None, respond),
+        None => respond(Err(Error::internal("expire_due is not in the table"))),
     }
 }
 

@@ -132,10 +132,15 @@ impl App {
     pub fn submit(&self, call: Call, respond: Respond) -> Option<Call> {
         match (admit(&call), &self.executor) {
             (Err(error), _) => respond(Err(error)),
-            (Ok(Found::Store(entry)), Executor::GroupCommit(executor))
-                if entry.about.effect == Effect::Write && call.from.is_none() =>
-            {
+            // To check a worktree of the caller, a thread waits for the store.
+            (Ok(Found::Store(entry)), Executor::GroupCommit(executor)) if call.from.is_none() => {
                 executor.queue(entry, call, respond);
+            }
+            (Ok(Found::App(entry)), Executor::GroupCommit(executor))
+                if entry.is_short && entry.about.effect == Effect::Read =>
+            {
+                let place = executor.place().used_by(&call.who.actor, call.who.agent.as_deref());
+                executor.queue_short(entry, place, call, respond);
             }
             _ => return Some(call),
         }

@@ -18,7 +18,7 @@ const MAX_QUEUED: usize = 1_024;
 
 /// How long a caller waits for a reader: longer than `store.wait`, the time that a reader waits for a lock. Readers
 /// hang only while the disk does.
-const READ_TIMEOUT: Duration = Duration::from_secs(45);
+pub(super) const READ_TIMEOUT: Duration = Duration::from_secs(45);
 
 /// A job for a reader; returns whether the session is still usable.
 pub(super) type Job = Box<dyn FnOnce(Result<&mut Session>) -> bool + Send>;
@@ -82,7 +82,7 @@ impl Readers {
 }
 
 /// Waits for the answer of a thread, with a timeout.
-fn receive<T>(answers: &Receiver<Result<T>>, timeout: Duration) -> Result<T> {
+pub(super) fn receive<T>(answers: &Receiver<Result<T>>, timeout: Duration) -> Result<T> {
     match answers.recv_timeout(timeout) {
         Ok(answer) => answer,
         Err(RecvTimeoutError::Timeout) => Err(Error::unavailable("the store did not answer in time")),

@@ -5,11 +5,11 @@
 pub mod agent;
 pub mod issue;
 pub mod job;
-pub mod store;
+pub mod status;
 
 use crate::operation::AppEntry;
 
 /// Returns all operations of the application.
 pub fn all() -> impl Iterator<Item = &'static AppEntry> {
-    [agent::TABLE, issue::TABLE, job::TABLE, store::TABLE].into_iter().flatten()
+    [agent::TABLE, issue::TABLE, job::TABLE, status::TABLE].into_iter().flatten()
 }

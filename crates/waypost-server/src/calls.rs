@@ -1,0 +1,38 @@
+//! Calls of the application from asynchronous code.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::oneshot;
+use waypost::app::{App, Call, Reply};
+use waypost_core::{Error, Result};
+
+/// After this time the client is told that the outcome is unknown.
+const OPERATION_TIMEOUT: Duration = Duration::from_mins(1);
+
+/// Runs an operation: on the threads of the application where it can, else on a thread that may block.
+pub(crate) async fn call(app: Arc<App>, call: Call) -> Result<Reply> {
+    let (sender, reply) = oneshot::channel();
+    // The client may have disconnected.
+    match app.submit(call, Box::new(move |reply| drop(sender.send(reply)))) {
+        None => with_timeout(async { reply.await.unwrap_or_else(|_| Err(no_answer_error())) }).await,
+        Some(call) => blocking(move || app.call(call)).await,
+    }
+}
+
+/// Limits how long a client waits for the store.
+pub(crate) async fn with_timeout<T>(answer: impl Future<Output = Result<T>>) -> Result<T> {
+    tokio::time::timeout(OPERATION_TIMEOUT, answer).await.unwrap_or_else(|_| {
+        Err(Error::unavailable("the store did not answer in time")
+            .hint("the operation may still complete; retry with the same Idempotency-Key"))
+    })
+}
+
+/// Runs `work` on a thread that may block.
+pub(crate) async fn blocking<T: Send + 'static>(work: impl FnOnce() -> Result<T> + Send + 'static) -> Result<T> {
+    tokio::task::spawn_blocking(work).await.unwrap_or_else(|_| Err(no_answer_error()))
+}
+
+fn no_answer_error() -> Error {
+    Error::internal("the operation ended without an answer")
+}
