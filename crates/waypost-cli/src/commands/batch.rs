@@ -12,6 +12,7 @@ use crate::CommandContext;
 use crate::commands::{add, assign, claim, close, comment, delete, dep, label, release, reopen, update};
 use crate::issues::file_or_stdin;
 use waypost::ledger::Change;
+use waypost::ops::issue::batch::decode_line;
 
 /// Apply many changes atomically: all or none
 ///
@@ -68,7 +69,7 @@ fn read(text: &str, now: Timestamp) -> Result<Vec<(String, Change)>> {
             .map_err(|error| Error::invalid("the file is not a valid JSON list of changes").because(error))?;
         let change = |(number, value)| {
             let place = format!("change {}", number + 1);
-            Change::from_json(value).map(|change| (place.clone(), change)).map_err(|error| error.within(place))
+            decode_line(value).map(|change| (place.clone(), change)).map_err(|error| error.within(place))
         };
         return list.into_iter().enumerate().map(change).collect();
     }
@@ -89,7 +90,7 @@ fn read(text: &str, now: Timestamp) -> Result<Vec<(String, Change)>> {
 
 fn from_json(line: &str) -> Result<Change> {
     let value = serde_json::from_str(line).map_err(|error| Error::invalid("not valid JSON").because(error))?;
-    Change::from_json(value)
+    decode_line(value)
 }
 
 /// A command that a batch may contain.
@@ -178,6 +179,8 @@ fn split(line: &str) -> Result<Vec<String>> {
 
 #[cfg(test)]
 mod tests {
+    use waypost::ops::issue::batch::verbs;
+
     use super::*;
 
     #[test]
@@ -201,6 +204,25 @@ mod tests {
         let command = crate::command();
         for verb in VERBS {
             assert!(command.find_subcommand(verb.name).is_some(), "{}", verb.name);
+        }
+    }
+
+    #[test]
+    fn the_help_lists_every_command_and_every_verb_with_fields_that_exist() {
+        let help = <Args as clap::Args>::augment_args(Command::new("batch")).get_after_help().unwrap().to_string();
+        let listed = |start: &str, end: &str| -> Vec<String> {
+            let text = help.split_once(start).unwrap().1.split_once(end).unwrap().0;
+            text.replace(" or ", ", ").replace(" and ", ", ").split(", ").map(str::to_owned).collect()
+        };
+        assert_eq!(listed("\nCommands: ", "."), VERBS.iter().map(|verb| verb.name).collect::<Vec<_>>());
+        assert_eq!(listed("\nJSON: op is ", ";"), verbs().collect::<Vec<_>>());
+        // A null field counts as absent, but its name must be known.
+        let has_field = |verb: &str, field: &str| {
+            let error = decode_line(json!({ "op": verb, field: null })).err();
+            !error.is_some_and(|error| error.full_message().contains("has no field"))
+        };
+        for field in listed("\nfields: ", " and so on.") {
+            assert!(verbs().any(|verb| has_field(verb, &field)), "no verb has the field {field}");
         }
     }
 }

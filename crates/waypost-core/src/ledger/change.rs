@@ -1,6 +1,5 @@
 //! The changes to an issue. Each sets all fields that belong together, and `updated_at`.
 
-use serde::{Deserialize, Deserializer};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -20,10 +19,7 @@ pub struct Author<'a> {
 }
 
 /// The fields of an issue that a caller sets directly. `None` leaves a field alone; an empty string removes it.
-///
-/// JSON uses the record's field names, and accepts `type`, `parent`, `labels` and `acceptance` as aliases.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Edit {
     /// As in [`Issue`].
     pub title: Option<String>,
@@ -32,58 +28,33 @@ pub struct Edit {
     /// As in [`Issue`].
     pub design: Option<String>,
     /// As in [`Issue`].
-    #[serde(alias = "acceptance")]
     pub acceptance_criteria: Option<String>,
     /// As in [`Issue`].
     pub notes: Option<String>,
     /// As in [`Issue`].
     pub status: Option<String>,
     /// As in [`Issue`].
-    #[serde(deserialize_with = "priority")]
     pub priority: Option<u8>,
     /// As in [`Issue`].
-    #[serde(alias = "type")]
     pub issue_type: Option<String>,
     /// As in [`Issue`].
     pub assignee: Option<String>,
     /// As in [`Issue`].
     pub owner: Option<String>,
     /// As in [`Issue`].
-    #[serde(alias = "parent")]
     pub parent_id: Option<String>,
     /// As in [`Issue`].
     pub external_ref: Option<String>,
     /// As in [`Issue`]; `Some(None)` removes it.
-    #[serde(deserialize_with = "time")]
     pub defer_until: Option<Option<Timestamp>>,
     /// As in [`Issue`]; `Some(None)` removes it.
-    #[serde(deserialize_with = "time")]
     pub due_at: Option<Option<Timestamp>>,
     /// As in [`Issue`]; 0 removes it.
     pub estimated_minutes: Option<u32>,
     /// Labels to add.
-    #[serde(alias = "labels")]
     pub add_labels: Vec<String>,
     /// Labels to remove.
     pub remove_labels: Vec<String>,
-}
-
-/// Parses a priority: a number or `P1`.
-fn priority<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<u8>, D::Error> {
-    let value = serde_json::Value::deserialize(deserializer)?;
-    let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-    super::vocabulary::priority(&text).map(Some).map_err(serde::de::Error::custom)
-}
-
-/// Parses a timestamp or a date; null or an empty string means none.
-#[expect(clippy::option_option, reason = "set, removed, or left alone")]
-fn time<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Option<Timestamp>>, D::Error> {
-    let text = Option::<String>::deserialize(deserializer)?.unwrap_or_default();
-    if text.is_empty() {
-        return Ok(Some(None));
-    }
-    let wrong = || serde::de::Error::custom(format!("{text:?} is not a time"));
-    super::issue::parse_time(&text).map(|moment| Some(Some(moment))).ok_or_else(wrong)
 }
 
 /// Creates the record of a new issue.

@@ -49,6 +49,8 @@ fn a_batch_with_one_wrong_line_writes_nothing_and_names_the_line() {
         ("add x --blocked-by $y\n", "line 1: no earlier change added an issue as \"y\""),
         ("add x --as a\nadd y --as a\n", "line 2: two changes add an issue as \"a\""),
         ("{\"op\":\"close\"}\n", "line 1: the field \"id\" is missing"),
+        ("add x\n{\"op\":\"clsoe\",\"id\":\"r-1\"}\n", "line 2: unknown change \"clsoe\"\nhint: did you mean close?"),
+        (r#"[{"op":"close","id":"r-1","rason":"x"}]"#, "change 1: close has no field \"rason\""),
         (
             r#"[{"op":"close","id":"r-1"},{"op":"claim","id":"r-4"}]"#,
             "change 2: issue r-4 is closed and cannot be claimed",

@@ -10,7 +10,7 @@ use waypost_core::op::{Access, Effect, Operation};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
-use super::{IssueContext, IssueOperation, IssueRecord};
+use super::{IssueChange, IssueContext, IssueOperation, IssueRecord};
 use crate::claims;
 use crate::ledger::{Change, Edit, New};
 use crate::merge_driver::ensure_driver;
@@ -44,6 +44,15 @@ pub(super) struct Fields {
     defer_until: Option<String>,
     /// Labels to add.
     labels: Vec<String>,
+    /// Owner.
+    #[schemars(skip)]
+    owner: Option<String>,
+    /// Reference to the issue in another tracker.
+    #[schemars(skip)]
+    external_ref: Option<String>,
+    /// Estimated minutes; 0 removes them.
+    #[schemars(skip)]
+    estimated_minutes: Option<u32>,
 }
 
 impl Fields {
@@ -59,12 +68,14 @@ impl Fields {
             priority,
             issue_type: self.issue_type,
             assignee: self.assignee,
+            owner: self.owner,
             parent_id: self.parent,
+            external_ref: self.external_ref,
             due_at: parse_time(self.due_at)?,
             defer_until: parse_time(self.defer_until)?,
+            estimated_minutes: self.estimated_minutes,
             add_labels: self.labels,
             remove_labels,
-            ..Edit::default()
         })
     }
 }
@@ -104,6 +115,14 @@ pub(super) struct AddIssue {
     /// Issue during which it was discovered.
     #[serde(default)]
     discovered_from: Option<String>,
+    /// Labels to remove: a new issue has none, but batches accept them.
+    #[serde(default)]
+    #[schemars(skip)]
+    remove_labels: Vec<String>,
+    /// Its name in the rest of a batch, used as `$name`.
+    #[serde(default, rename = "as")]
+    #[schemars(skip)]
+    name: Option<String>,
     #[serde(flatten)]
     fields: Fields,
     #[serde(flatten)]
@@ -128,10 +147,19 @@ impl IssueOperation for AddIssue {
     }
 
     fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+        context.change(&self.change()?)
+    }
+}
+
+impl IssueChange for AddIssue {
+    const BATCH_FIELDS: &'static [&'static str] =
+        &["as", "owner", "external_ref", "estimated_minutes", "remove_labels"];
+
+    fn change(self) -> Result<Change> {
         reject_unknown(Self::NAME, &self.unknown)?;
-        let edit = self.fields.edit(Some(self.title), Vec::new())?;
+        let edit = self.fields.edit(Some(self.title), self.remove_labels)?;
         let (blocked_by, discovered_from) = (self.blocked_by, self.discovered_from);
-        context.change(&Change::Add(New { edit, blocked_by, discovered_from, name: None }))
+        Ok(Change::Add(New { edit, blocked_by, discovered_from, name: self.name }))
     }
 }
 
@@ -173,12 +201,21 @@ impl IssueOperation for UpdateIssue {
     }
 
     fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+        let change = self.change()?;
+        match change.plain() {
+            Change::Update(_, edit) if *edit == Edit::default() => Err(Error::invalid("no fields to change")),
+            _ => context.change(&change),
+        }
+    }
+}
+
+impl IssueChange for UpdateIssue {
+    const BATCH_FIELDS: &'static [&'static str] = &["owner", "external_ref", "estimated_minutes"];
+
+    fn change(self) -> Result<Change> {
         reject_unknown(Self::NAME, &self.unknown)?;
         let edit = self.fields.edit(self.title, self.remove_labels)?;
-        if edit == Edit::default() {
-            return Err(Error::invalid("no fields to change"));
-        }
-        context.change(&Change::Update(self.issue, edit).forced(self.force))
+        Ok(Change::Update(self.issue, edit).forced(self.force))
     }
 }
 
@@ -214,8 +251,14 @@ macro_rules! change {
             }
 
             fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+                context.change(&self.change()?)
+            }
+        }
+
+        impl IssueChange for $name {
+            fn change(self) -> Result<Change> {
                 let $request = self;
-                context.change(&$change)
+                Ok($change)
             }
         }
     };
@@ -329,6 +372,12 @@ impl IssueOperation for ClaimIssue {
         ensure_driver(context.place);
         let entry = context.with_index(|index| index.get_by_prefix(&id))?;
         Ok(ClaimedIssue { issue: context.shown(&entry.record, entry.ledger)?, lease })
+    }
+}
+
+impl IssueChange for ClaimIssue {
+    fn change(self) -> Result<Change> {
+        Ok(Change::Claim(self.issue))
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! They are not in the table of the store: issues live in ledgers. Commands make the same changes through [`apply`].
 
+pub mod batch;
 mod changes;
 mod queries;
 
@@ -118,6 +119,15 @@ trait IssueOperation: Operation {
     fn repo(&self) -> Option<&str>;
 
     fn run(self, context: &mut IssueContext<'_>) -> Result<Self::Answer>;
+}
+
+/// An operation that makes one change to an issue.
+trait IssueChange: Operation {
+    /// Fields that only lines of a batch have. The schema omits them.
+    const BATCH_FIELDS: &'static [&'static str] = &[];
+
+    /// Returns the change.
+    fn change(self) -> Result<Change>;
 }
 
 impl<O: IssueOperation> AppOperation for O {
