@@ -34,15 +34,33 @@ pub(crate) struct Args {
     /// File with the description; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "description")]
     description_file: Option<PathBuf>,
+    /// Design
+    #[arg(long, value_name = "TEXT")]
+    design: Option<String>,
     /// Acceptance criteria
     #[arg(long, value_name = "TEXT")]
     acceptance: Option<String>,
+    /// Notes
+    #[arg(long, value_name = "TEXT")]
+    notes: Option<String>,
+    /// Status: open, in_progress, blocked, deferred, closed, or your own [default: open]
+    #[arg(short, long, value_name = "STATUS")]
+    status: Option<String>,
     /// Assignee
     #[arg(short, long, value_name = "NAME")]
     assignee: Option<String>,
+    /// Owner
+    #[arg(long, value_name = "NAME")]
+    owner: Option<String>,
     /// Parent issue
     #[arg(long, value_name = "ISSUE")]
     parent: Option<String>,
+    /// Reference to the issue in another tracker
+    #[arg(long, value_name = "TEXT")]
+    external_ref: Option<String>,
+    /// Estimated minutes
+    #[arg(long, value_name = "MINUTES")]
+    estimate: Option<u32>,
     /// Issue that blocks this one; repeatable
     #[arg(long, value_name = "ISSUE")]
     blocked_by: Vec<String>,
@@ -66,11 +84,17 @@ impl Args {
         let edit = Edit {
             title: Some(self.title.clone()),
             description,
+            design: self.design.clone(),
             acceptance_criteria: self.acceptance.clone(),
+            notes: self.notes.clone(),
+            status: self.status.clone(),
             priority: self.priority,
             issue_type: self.issue_type.clone(),
             assignee: self.assignee.clone(),
+            owner: self.owner.clone(),
             parent_id: self.parent.clone(),
+            external_ref: self.external_ref.clone(),
+            estimated_minutes: self.estimate,
             due_at: self.due.as_deref().map(|text| parse_time_ahead(text, now)).transpose()?,
             defer_until: self.defer_until.as_deref().map(|text| parse_time_ahead(text, now)).transpose()?,
             add_labels: self.labels.clone(),

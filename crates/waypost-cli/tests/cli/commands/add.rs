@@ -130,3 +130,26 @@ fn b7_parts_and_discovered_issues_go_to_the_ledger_of_their_origin() {
     let _ = sandbox.way(&one, ["batch", "plan"]).ok();
     assert_eq!((lines(&one.join(LEDGER)).len(), lines(&two.join(LEDGER)).len()), (3, 5));
 }
+
+#[test]
+fn every_field_of_an_issue_can_be_set_when_it_is_added() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let fields = [
+        ("--description", "description", "why"),
+        ("--design", "design", "how"),
+        ("--acceptance", "acceptance_criteria", "when"),
+        ("--notes", "notes", "and"),
+        ("--status", "status", "blocked"),
+        ("--assignee", "assignee", "ann"),
+        ("--owner", "owner", "bob"),
+        ("--external-ref", "external_ref", "gh-7"),
+    ];
+    let options = fields.iter().flat_map(|(option, _, value)| [*option, *value]);
+    let args: Vec<&str> = ["--json", "add", "Title", "--estimate", "30"].into_iter().chain(options).collect();
+    let added = sandbox.way(&repo, args).data();
+    for (option, field, value) in fields {
+        assert_eq!(added[field], value, "{option}");
+    }
+    assert_eq!(added["estimated_minutes"], 30);
+}

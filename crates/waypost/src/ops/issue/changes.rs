@@ -45,13 +45,10 @@ pub(super) struct Fields {
     /// Labels to add.
     labels: Vec<String>,
     /// Owner.
-    #[schemars(skip)]
     owner: Option<String>,
     /// Reference to the issue in another tracker.
-    #[schemars(skip)]
     external_ref: Option<String>,
     /// Estimated minutes; 0 removes them.
-    #[schemars(skip)]
     estimated_minutes: Option<u32>,
 }
 
@@ -152,8 +149,7 @@ impl IssueOperation for AddIssue {
 }
 
 impl IssueChange for AddIssue {
-    const BATCH_FIELDS: &'static [&'static str] =
-        &["as", "owner", "external_ref", "estimated_minutes", "remove_labels"];
+    const BATCH_FIELDS: &'static [&'static str] = &["as", "remove_labels"];
 
     fn change(self) -> Result<Change> {
         reject_unknown(Self::NAME, &self.unknown)?;
@@ -210,8 +206,6 @@ impl IssueOperation for UpdateIssue {
 }
 
 impl IssueChange for UpdateIssue {
-    const BATCH_FIELDS: &'static [&'static str] = &["owner", "external_ref", "estimated_minutes"];
-
     fn change(self) -> Result<Change> {
         reject_unknown(Self::NAME, &self.unknown)?;
         let edit = self.fields.edit(self.title, self.remove_labels)?;
