@@ -7,7 +7,7 @@ use tokio::sync::oneshot;
 use waypost::app::{App, Call, Reply};
 use waypost_core::{Error, Result};
 
-/// After this time the client is told that the outcome is unknown.
+/// After this time the client gets an error: the outcome is unknown.
 const OPERATION_TIMEOUT: Duration = Duration::from_mins(1);
 
 /// Runs an operation: on the threads of the application where it can, else on a thread that may block.

@@ -91,11 +91,18 @@ pub fn complete_claim(place: &Place, issue: Option<&str>) -> Result<Option<Strin
     set_mark(place)?;
     let Some(issue) = issue.filter(|_| place.checkout.is_some()) else { return Ok(None) };
     let ledger = Ledger::of(place)?;
-    let not_complete = |error: Error| error.hint("the lease was granted: the same agent can claim it again by id");
-    ledger.wait_for_changes(issue).map_err(not_complete)?;
+    ledger.wait_for_changes(issue)?;
     let Ok(found) = ledger.get(issue) else { return Ok(None) };
     let is_over = found.id == issue && ledger.terms().statuses.category(&found.status).is_over();
     Ok(is_over.then(|| format!("issue {issue} is {}", found.status)))
+}
+
+/// Returns the error for a lease that was granted although the claim could not be completed.
+pub fn incomplete_claim_error(error: &Error) -> Error {
+    Error::new(error.kind(), "the lease was granted, but the claim was not completed")
+        .because(error.full_message())
+        .hint("the same agent can claim it again by id")
+        .outcome_unknown()
 }
 
 /// Returns the issue of a task.
@@ -170,6 +177,16 @@ fn not_holder_error(session: &mut Session, issue: &str, lease: &LeaseView) -> Re
     Ok(error.hint("a person can override this with --force"))
 }
 
+/// Returns the issues that agents other than the caller hold. Delivers no notices, so it waits for no ledger.
+pub(crate) fn held_by_others_in(session: &mut Session) -> Result<Held> {
+    if !is_marked(&session.place) {
+        return Ok(Held::new());
+    }
+    let own_name = session.caller().name().to_owned();
+    let others = issue_leases(session)?.into_iter().filter(|seen| seen.holder_name != own_name);
+    Ok(others.filter_map(|seen| Some((seen.issue?, (seen.holder_name, seen.lease.expires_at)))).collect())
+}
+
 /// Delivers pending notices, and returns the issues that others hold.
 pub fn held_by_others(place: &Place) -> Result<Held> {
     if !is_marked(place) {
@@ -177,13 +194,11 @@ pub fn held_by_others(place: &Place) -> Result<Held> {
     }
     let mut session = Session::open(place.clone())?;
     deliver_notices(&mut session)?;
-    let own_name = place.agent().unwrap_or_else(|| place.actor());
-    let held = issue_leases(&mut session)?;
-    if held.is_empty() {
+    if issue_leases(&mut session)?.is_empty() {
         clear_mark(place, &mut session)?;
+        return Ok(Held::new());
     }
-    let others = held.into_iter().filter(|seen| seen.holder_name != own_name);
-    Ok(others.filter_map(|seen| Some((seen.issue?, (seen.holder_name, seen.lease.expires_at)))).collect())
+    held_by_others_in(&mut session)
 }
 
 /// Returns the ready issues that no other agent holds, at most `limit`.

@@ -89,7 +89,7 @@ pub struct Caller {
 
 /// The answer of a server.
 #[derive(Debug)]
-pub struct Answered {
+pub struct ServerReply {
     /// The answer of the operation.
     pub answer: Value,
     /// The warnings about it.
@@ -123,7 +123,13 @@ impl Client {
     }
 
     /// Runs an operation. With a key it can be retried, and the server runs it once.
-    pub fn call(&mut self, operation: &str, arguments: &Value, caller: &Caller, key: Option<&str>) -> Result<Answered> {
+    pub fn call(
+        &mut self,
+        operation: &str,
+        arguments: &Value,
+        caller: &Caller,
+        key: Option<&str>,
+    ) -> Result<ServerReply> {
         let path = format!("/api/v1/op/{operation}");
         let body = Bytes::from(arguments.to_string());
         let timeout = ANSWER_TIMEOUT + Duration::from_secs((body.len() / MIN_BYTES_PER_SECOND) as u64);
@@ -182,7 +188,7 @@ impl Client {
     }
 
     /// Sends a request and reads the answer.
-    fn send(&mut self, request: Request<Full<Bytes>>, timeout: Duration) -> Result<Answered> {
+    fn send(&mut self, request: Request<Full<Bytes>>, timeout: Duration) -> Result<ServerReply> {
         let Client { address, runtime, sender, shown, .. } = self;
         let lost = |why: &dyn std::fmt::Display| {
             Error::unavailable(format!("the server {shown} did not answer")).because(why).outcome_unknown()
@@ -212,7 +218,7 @@ impl Client {
             let warnings = answer.get("warnings").and_then(Value::as_array).into_iter().flatten();
             let warnings = warnings.filter_map(Value::as_str).map(str::to_owned).collect();
             let answer = answer.get_mut("data").map(Value::take).ok_or_else(not_waypost)?;
-            return Ok(Answered { answer, warnings });
+            return Ok(ServerReply { answer, warnings });
         }
         let error = wire::read_error(&answer).ok_or_else(not_waypost)?;
         Err(match status {

@@ -22,7 +22,7 @@ impl Session {
     /// Runs an operation of the store with the steps around it, once per key: a retry with the same key returns the first
     /// answer.
     pub fn call_once<O: StoreOperation + 'static>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
-        // With a key, the write may have been made already, and its answer is wanted.
+        // With a key, the write may have been made already: then the store returns its answer.
         let read_first = O::READ_FIRST.filter(|_| key.is_none()).and_then(|read_first| read_first(&operation));
         let steps = Steps { shows_jobs: O::SHOWS_JOBS, issues: O::ISSUES, read_first };
         steps.before(self)?;
@@ -59,7 +59,7 @@ pub(crate) struct Steps {
 impl Steps {
     /// Returns the steps around a call.
     pub(crate) fn of(entry: &OperationEntry, arguments: &Value, key: Option<&str>) -> Steps {
-        // With a key, the write may have been made already, and its answer is wanted.
+        // With a key, the write may have been made already: then the store returns its answer.
         let read_first = if key.is_none() { (entry.read_first)(arguments) } else { None };
         Steps { shows_jobs: entry.shows_jobs, issues: entry.issues, read_first }
     }
@@ -77,9 +77,17 @@ impl Steps {
     /// Runs the steps before the call, in the name of its caller.
     pub(crate) fn before(&self, session: &mut Session) -> Result<()> {
         self.set_mark(&session.place)?;
-        if self.shows_jobs {
-            reap_orphaned_jobs(session)?;
-        }
+        self.reap(session)?;
+        self.read_first(session)
+    }
+
+    /// Reaps orphaned jobs if the call shows jobs. A server does this in its own name, not in that of the caller.
+    pub(crate) fn reap(&self, session: &mut Session) -> Result<()> {
+        if self.shows_jobs { reap_orphaned_jobs(session) } else { Ok(()) }
+    }
+
+    /// Fails if there is nothing to do.
+    pub(crate) fn read_first(&self, session: &mut Session) -> Result<()> {
         // A transition that is due may make a task ready, and the write applies it first.
         if let Some(read) = &self.read_first
             && !session.is_due()?
@@ -90,7 +98,7 @@ impl Steps {
     }
 
     /// Returns whether there are steps after a call with this answer.
-    pub(crate) fn follow(&self, answer: &Value) -> bool {
+    pub(crate) fn has_steps_after(&self, answer: &Value) -> bool {
         match self.issues {
             IssueEffect::None => false,
             IssueEffect::ClaimsIssue(pointer) | IssueEffect::ClaimsTask(pointer) | IssueEffect::Finishes(pointer) => {
@@ -102,21 +110,17 @@ impl Steps {
 
     /// Runs the steps after the call, in the name of its caller, before it is answered. Returns warnings.
     pub(crate) fn after(&self, session: &mut Session, answer: &mut Value) -> Result<Vec<String>> {
-        if !self.follow(answer) {
+        if !self.has_steps_after(answer) {
             return Ok(Vec::new());
         }
         match self.issues {
             IssueEffect::None => Ok(Vec::new()),
-            IssueEffect::ClaimsIssue(pointer) => {
-                let warning = claims::complete_claim(&session.place, text_at(answer, pointer))?;
-                Ok(warning.into_iter().collect())
-            }
+            IssueEffect::ClaimsIssue(pointer) => complete_claim(session, text_at(answer, pointer)),
             IssueEffect::ClaimsTask(pointer) => {
-                let issue = match text_at(answer, pointer) {
-                    Some(task) => claims::issue_of(session, task)?,
-                    None => None,
-                };
-                Ok(claims::complete_claim(&session.place, issue.as_deref())?.into_iter().collect())
+                let task = text_at(answer, pointer).map(str::to_owned);
+                let issue = task.map(|task| claims::issue_of(session, &task)).transpose();
+                let issue = issue.map_err(|error| claims::incomplete_claim_error(&error))?;
+                complete_claim(session, issue.flatten().as_deref())
             }
             IssueEffect::Finishes(pointer) => {
                 let issue = text_at(answer, pointer).map(str::to_owned);
@@ -132,9 +136,9 @@ impl Steps {
 
     /// Handles that there is no session for the steps after the call. A claim is not complete without them. Otherwise the
     /// call has succeeded, and a later command delivers the notice.
-    pub(crate) fn skip_after(&self, error: Error) -> Result<Vec<String>> {
+    pub(crate) fn skip_after(&self, error: &Error) -> Result<Vec<String>> {
         match self.issues {
-            IssueEffect::ClaimsIssue(_) | IssueEffect::ClaimsTask(_) => Err(error),
+            IssueEffect::ClaimsIssue(_) | IssueEffect::ClaimsTask(_) => Err(claims::incomplete_claim_error(error)),
             IssueEffect::Finishes(_) => Ok(vec![format!("the issue was not closed yet: {}", error.full_message())]),
             IssueEffect::None | IssueEffect::Releases => Ok(Vec::new()),
         }
@@ -145,6 +149,14 @@ impl Steps {
 pub fn deliver_pending_notices(session: &mut Session) {
     if let Err(error) = claims::deliver_notices(session) {
         log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
+    }
+}
+
+/// Completes a claim. An error says that the lease was granted.
+fn complete_claim(session: &Session, issue: Option<&str>) -> Result<Vec<String>> {
+    match claims::complete_claim(&session.place, issue) {
+        Ok(warning) => Ok(warning.into_iter().collect()),
+        Err(error) => Err(claims::incomplete_claim_error(&error)),
     }
 }
 
@@ -182,22 +194,25 @@ mod tests {
     fn without_a_session_only_a_claim_fails() {
         let skip = |issues| {
             let steps = Steps { shows_jobs: false, issues, read_first: None };
-            steps.skip_after(Error::unavailable("the disk is gone"))
+            steps.skip_after(&Error::unavailable("the disk is gone"))
         };
-        assert!(skip(IssueEffect::ClaimsIssue("/subject")).is_err());
-        assert!(skip(IssueEffect::ClaimsTask("/task_id")).is_err());
+        for claim in [IssueEffect::ClaimsIssue("/subject"), IssueEffect::ClaimsTask("/task_id")] {
+            let error = skip(claim).unwrap_err();
+            assert!(error.is_outcome_unknown() && error.full_message().contains("the lease was granted"), "{error}");
+        }
         assert_eq!(skip(IssueEffect::Finishes("/issue")).unwrap(), ["the issue was not closed yet: the disk is gone"]);
         assert!(skip(IssueEffect::Releases).unwrap().is_empty());
     }
 
     #[test]
     fn the_steps_after_a_call_depend_on_its_answer() {
-        let follow = |issues, answer: &Value| Steps { shows_jobs: false, issues, read_first: None }.follow(answer);
+        let has_steps =
+            |issues, answer: &Value| Steps { shows_jobs: false, issues, read_first: None }.has_steps_after(answer);
         let (with_issue, without) = (json!({ "task": { "issue": "a-1" } }), json!({ "task": { "issue": null } }));
-        assert!(follow(IssueEffect::ClaimsIssue("/task/issue"), &with_issue));
-        assert!(!follow(IssueEffect::ClaimsIssue("/task/issue"), &without));
-        assert!(!follow(IssueEffect::None, &with_issue));
-        assert!(follow(IssueEffect::Releases, &without));
+        assert!(has_steps(IssueEffect::ClaimsIssue("/task/issue"), &with_issue));
+        assert!(!has_steps(IssueEffect::ClaimsIssue("/task/issue"), &without));
+        assert!(!has_steps(IssueEffect::None, &with_issue));
+        assert!(has_steps(IssueEffect::Releases, &without));
     }
 
     #[test]

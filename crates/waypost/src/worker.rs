@@ -152,6 +152,10 @@ impl Worker {
         };
         match jobs::create(session, request) {
             Ok(job) => {
+                // The worker prints no answer that could include them.
+                for warning in session.warnings().take() {
+                    log::warn!("job {}: {warning}", job.job.id);
+                }
                 jobs::launch(session, &job)?;
                 Ok(Some(job))
             }

@@ -2,12 +2,12 @@
 
 use super::Effect;
 
-/// The roles that may run an operation, beside admins, who may run all. Observers may run all that only read.
+/// The access of agents and jobs to an operation. Admins may run every operation, observers every one that only reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Access {
-    /// What agents may do, with tokens of their own.
+    /// Access with the token of an agent.
     pub agents: AgentAccess,
-    /// What a job may do, with its token.
+    /// Access with the token of a job.
     pub jobs: JobAccess,
 }
 

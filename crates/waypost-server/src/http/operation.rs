@@ -111,6 +111,8 @@ async fn run(
         from: text_header(&parts.headers, origin::HEADER)?.map(|from| Origin::from_header(&from)).transpose()?,
         key: text_header(&parts.headers, "idempotency-key")?,
     };
+    // Before the entity tag, which tells whether the store has changed.
+    shared.app.authorize(&call)?;
     let is_write = op.about.effect == Effect::Write;
     let is_store_operation = op::named(op.about.name).is_some();
     let revision = if is_get && is_store_operation { Some(with_timeout(revision(shared, &call)).await?) } else { None };
@@ -129,7 +131,9 @@ async fn run(
     let is_list = address == Address::Rest && op.rest.is_list;
     let tag = match revision {
         Some(revision) => Some(revision),
-        None if is_get => Some(format!("\"{}\"", hex(&Sha256::digest(answer.to_string().as_bytes())[..16]))),
+        None if is_get => {
+            Some(format!("\"{}\"", hex(&Sha256::digest(format!("{answer}{warnings:?}").as_bytes())[..16])))
+        }
         None => None,
     };
     if let (Some(tag), Some(expected)) = (&tag, if_none_match)

@@ -17,7 +17,7 @@ use waypost_core::{Error, Kind, Result};
 
 use super::metrics::{self, Measure};
 use super::readers::{self, Readers};
-use super::writer::{Answered, Writer};
+use super::writer::{OnWritten, Writer};
 use super::{AppContext, AppEntry, Call, Reply, Respond, Who};
 use crate::access::{Grant, Role};
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
@@ -30,7 +30,7 @@ use crate::system::SystemEntropy;
 
 /// Runs operations of many clients.
 pub(super) struct GroupCommit {
-    place: Place,
+    place: Arc<Place>,
     /// The default caller, for requests that name no worktree.
     own: Caller,
     readers: Arc<Readers>,
@@ -62,7 +62,7 @@ impl GroupCommit {
             readers: Arc::new(Readers::start(&place)?),
             writer: Writer::start(&place)?,
             urgent,
-            place,
+            place: Arc::new(place),
             refused: Arc::default(),
         })
     }
@@ -157,7 +157,7 @@ impl GroupCommit {
         let (readers, writer, own) = (Arc::clone(&self.readers), self.writer.clone(), self.own.clone());
         self.readers.submit(Box::new(move |session| {
             let found = session.and_then(|session| {
-                session.with_caller(caller.clone(), |session| steps.before(session))?;
+                steps.reap(session)?;
                 let store = session.store()?;
                 // Due expirations are applied first, by the writer.
                 if engine::is_due(store)? {
@@ -203,13 +203,15 @@ impl GroupCommit {
             _ => self.writer.clone(),
         };
         let steps = Arc::new(steps);
-        let written = self.after_write(caller.clone(), Arc::clone(&steps), respond);
+        let written = self.after_write(&who, Arc::clone(&steps), respond);
         if !steps.has_reads() {
             return writer.write(entry, caller, arguments, key, written);
         }
         self.readers.submit(Box::new(move |session| {
-            let prepared =
-                session.and_then(|session| session.with_caller(caller.clone(), |session| steps.before(session)));
+            let prepared = session.and_then(|session| {
+                steps.reap(session)?;
+                session.with_caller(caller.clone(), |session| steps.read_first(session))
+            });
             let is_session_usable = is_usable_after(&prepared);
             match prepared {
                 Ok(()) => writer.write(entry, caller, arguments, key, written),
@@ -219,19 +221,27 @@ impl GroupCommit {
         }));
     }
 
-    /// Returns what follows a write: the steps after it, on a reader thread, and then the reply.
-    fn after_write(&self, caller: Caller, steps: Arc<Steps>, respond: Respond) -> Answered {
+    /// Returns a callback that runs the steps after a write on a reader thread, and then replies.
+    ///
+    /// The steps change the ledger of the server's repository, so their caller is in that repository, regardless of the
+    /// worktree that the request came from: its own process delivers to its ledger.
+    fn after_write(&self, who: &Who, steps: Arc<Steps>, respond: Respond) -> OnWritten {
         let (readers, refused) = (Arc::clone(&self.readers), Arc::clone(&self.refused));
+        let (caller, place) = (self.caller(who, None), Arc::clone(&self.place));
         Box::new(move |written| {
             refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
+            // Another command may have cleared the mark meanwhile, before it could see the lease.
+            if let Err(error) = steps.set_mark(&place) {
+                log::debug!("cannot mark the store: commands may overlook a lease: {}", error.full_message());
+            }
             let mut answer = match written {
-                Ok(answer) if steps.follow(&answer) => answer,
+                Ok(answer) if steps.has_steps_after(&answer) => answer,
                 written => return respond(written.map(Reply::of)),
             };
             readers.submit(Box::new(move |session| {
                 let warnings = match session {
                     Ok(session) => session.with_caller(caller, |session| steps.after(session, &mut answer)),
-                    Err(error) => steps.skip_after(error),
+                    Err(error) => steps.skip_after(&error),
                 };
                 let is_session_usable = is_usable_after(&warnings);
                 respond(warnings.map(|warnings| Reply { answer, warnings }));
@@ -259,9 +269,9 @@ impl GroupCommit {
             "Writes that were refused or failed.",
             self.refused.load(Ordering::Relaxed),
         ));
-        let caller = self.own.clone();
-        let of_store = self.readers.run(move |session| session.with_caller(caller, metrics::of_store));
-        measures.extend(of_store.unwrap_or_default());
+        for read in [metrics::of_jobs, metrics::of_status] {
+            measures.extend(self.readers.run(read).unwrap_or_default());
+        }
         measures
     }
 
@@ -275,7 +285,7 @@ impl GroupCommit {
 }
 
 /// Expires due leases and applies other due transitions.
-fn expire_due(writer: &Writer, caller: Caller, respond: Answered) {
+fn expire_due(writer: &Writer, caller: Caller, respond: OnWritten) {
     match op::named(ExpireDue::NAME) {
         Some(entry) => writer.write(entry, caller, json!({}), None, respond),
         None => respond(Err(Error::internal("expire_due is not in the table"))),

@@ -31,16 +31,29 @@ pub(super) fn counter(name: &'static str, help: &'static str, count: u64) -> Mea
     Measure { name, help, is_counter: true, values: vec![(String::new(), count as f64)] }
 }
 
-/// Returns metrics of the latest jobs, of all workspaces and of each section of the status.
+/// Returns the number of entries in each section of the status.
+pub(super) fn of_status(session: &mut Session) -> Result<Vec<Measure>> {
+    let totals = session.read(GetWorkStatus { worktree_id: None, limit: 0 })?.totals;
+    let totals = serde_json::to_value(totals).map_err(|error| Error::internal("totals are not JSON").because(error))?;
+    let of_part =
+        |(name, count): (&String, &serde_json::Value)| (format!("part=\"{name}\""), count.as_f64().unwrap_or_default());
+    let values = totals.as_object().into_iter().flatten().map(of_part).collect();
+    Ok(vec![Measure {
+        name: "things",
+        help: "Number of entries in each section of way status.",
+        is_counter: false,
+        values,
+    }])
+}
+
+/// Returns metrics of the latest jobs and of all workspaces.
 #[expect(clippy::cast_precision_loss, reason = "counts are small, and bytes need not be exact")]
-pub(super) fn of_store(session: &mut Session) -> Result<Vec<Measure>> {
+pub(super) fn of_jobs(session: &mut Session) -> Result<Vec<Measure>> {
     jobs::reap_orphaned_jobs(session)?;
     let jobs = ListJobs { status: None, live: false, task: None, limit: Some(MAX_COUNTED_JOBS) };
     let jobs = session.read(jobs)?.jobs;
     let workspaces = ListWorkspaces { machine: None, all: false, limit: Some(u32::MAX) };
     let workspaces = session.read(workspaces)?.workspaces;
-    let totals = session.read(GetWorkStatus { worktree_id: None, limit: 0 })?.totals;
-    let totals = serde_json::to_value(totals).map_err(|error| Error::internal("totals are not JSON").because(error))?;
     let by_status = |statuses: Vec<String>| {
         let mut counts: BTreeMap<String, f64> = BTreeMap::new();
         for status in statuses {
@@ -54,8 +67,6 @@ pub(super) fn of_store(session: &mut Session) -> Result<Vec<Measure>> {
     let lost = workspaces.iter().filter(|view| view.workspace.status == WorkspaceStatus::Lost).count();
     let gauge = |name, help, values| Measure { name, help, is_counter: false, values };
     let one = |value: f64| vec![(String::new(), value)];
-    let of_part =
-        |(name, count): (&String, &serde_json::Value)| (format!("part=\"{name}\""), count.as_f64().unwrap_or_default());
     Ok(vec![
         gauge(
             "jobs",
@@ -74,10 +85,5 @@ pub(super) fn of_store(session: &mut Session) -> Result<Vec<Measure>> {
         ),
         gauge("workspaces_lost", "Workspaces whose directory is missing.", one(lost as f64)),
         gauge("workspace_bytes", "Disk usage of all workspaces, as last measured.", one(bytes as f64)),
-        gauge(
-            "things",
-            "Number of entries in each section of way status.",
-            totals.as_object().into_iter().flatten().map(of_part).collect(),
-        ),
     ])
 }

@@ -58,7 +58,7 @@ pub fn operations() -> impl Iterator<Item = Description> {
     op::TABLE.iter().map(|entry| entry.about).chain(ops::all().map(|entry| entry.about))
 }
 
-/// An operation, by what it needs.
+/// An operation of the store or of the application.
 #[derive(Clone, Copy)]
 enum Found {
     Store(&'static OperationEntry),
@@ -126,6 +126,11 @@ impl App {
                 Executor::GroupCommit(executor) => executor.run(entry, call),
             },
         }
+    }
+
+    /// Checks that the operation exists and that the caller may run it. Every call does this itself.
+    pub fn authorize(&self, call: &Call) -> Result<()> {
+        admit(call).map(drop)
     }
 
     /// Queues a call and sends its reply to `respond`. Returns the call if it can only run on a thread that blocks.

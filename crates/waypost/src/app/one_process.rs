@@ -41,6 +41,8 @@ impl OneProcess {
         };
         *lock(&self.opened) = Some(session.choice.clone());
         session.act_as(who.actor.clone(), who.agent.clone());
+        // A call that failed may have left warnings.
+        drop(session.warnings().take());
         let result = work(&mut session);
         // Reopen a store that was unreachable.
         if !matches!(&result, Err(error) if error.kind() == Kind::Unavailable) {

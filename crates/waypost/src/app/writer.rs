@@ -53,7 +53,7 @@ impl Work {
 }
 
 /// Receives the answer of a write.
-pub(super) type Answered = Box<dyn FnOnce(Result<Value>) + Send>;
+pub(super) type OnWritten = Box<dyn FnOnce(Result<Value>) + Send>;
 
 /// A queued write.
 struct Request {
@@ -61,7 +61,7 @@ struct Request {
     caller: Caller,
     arguments: Value,
     key: Option<String>,
-    reply: Answered,
+    reply: OnWritten,
 }
 
 #[derive(Default)]
@@ -88,11 +88,11 @@ impl Writer {
         caller: Caller,
         arguments: Value,
         key: Option<String>,
-        reply: Answered,
+        reply: OnWritten,
     ) {
         let counts = Arc::clone(&self.counts);
         counts.waiting.fetch_add(1, Ordering::Relaxed);
-        let reply: Answered = Box::new(move |answer| {
+        let reply: OnWritten = Box::new(move |answer| {
             counts.waiting.fetch_sub(1, Ordering::Relaxed);
             reply(answer);
         });
@@ -315,7 +315,7 @@ mod tests {
     fn request(name: &str, arguments: Value, key: Option<&str>) -> (Request, Receiver<Result<Value>>) {
         let (sender, receiver) = channel();
         let entry = TABLE.iter().find(|entry| entry.about.name == name).unwrap();
-        let reply: Answered = Box::new(move |answer| sender.send(answer).unwrap());
+        let reply: OnWritten = Box::new(move |answer| sender.send(answer).unwrap());
         (Request { entry, caller: caller(), arguments, key: key.map(str::to_owned), reply }, receiver)
     }
 

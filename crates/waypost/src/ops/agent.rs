@@ -5,12 +5,12 @@ use serde::{Deserialize, Serialize};
 use waypost_core::Result;
 use waypost_core::op::{Access, Effect, IntroduceAgent, JobAccess, Operation};
 use waypost_core::work::context::Context;
-use waypost_ledger::Summary;
+use waypost_ledger::{Index, Summary};
 
+use super::issue::with_index;
 use crate::claims;
 use crate::ledger::Ledger;
 use crate::operation::{AppContext, AppEntry, AppOperation};
-use crate::place::Place;
 
 /// All operations on agents outside the store.
 pub static TABLE: &[AppEntry] = &[AppEntry::of::<Prime>()];
@@ -27,6 +27,9 @@ pub struct Prime {
     /// Whether the agent calls MCP tools instead of commands.
     #[serde(default)]
     pub tools: bool,
+    /// Repository whose ready issues to include: a path, or the name of a configured one.
+    #[serde(default)]
+    pub repo: Option<String>,
 }
 
 impl Operation for Prime {
@@ -41,20 +44,30 @@ impl AppOperation for Prime {
     const IS_SHORT: bool = true;
 
     fn run(self, cx: &mut AppContext<'_>) -> Result<Context> {
-        let Prime { budget, tools } = self;
-        let ready = ready_issues(cx.place)?;
+        let Prime { budget, tools, repo } = self;
+        let ready = match ready_issues(cx, repo.as_deref()) {
+            Ok(ready) => ready,
+            // The agent needs the rest of its introduction in any case.
+            Err(error) => {
+                cx.warnings.push(format!("ready issues are left out: {}", error.full_message()));
+                Vec::new()
+            }
+        };
         cx.session()?.read(IntroduceAgent { budget, tools, ready })
     }
 }
 
 /// Returns descriptions of the first ready issues; one more than shown, so that the introduction can mention others.
-fn ready_issues(place: &Place) -> Result<Vec<String>> {
-    if place.ledger().is_none_or(|(path, _)| !path.exists()) {
+fn ready_issues(cx: &mut AppContext<'_>, repo: Option<&str>) -> Result<Vec<String>> {
+    let place = cx.place;
+    if place.checkout.is_none() || (repo.is_none() && place.ledger().is_none_or(|(path, _)| !path.exists())) {
         return Ok(Vec::new());
     }
-    let ledger = Ledger::of(place)?;
-    let (held, now) = (claims::held_by_others(place)?, ledger.now());
-    let found = ledger.with_index(|index| claims::ready(index, &held, now, Some(MAX_READY_ISSUES + 1)))?;
+    let (ledger, unreachable) = Ledger::narrowed(place, repo, &[])?;
+    cx.warnings.extend(unreachable);
+    let (held, now) = (claims::held_by_others_in(cx.session()?)?, ledger.now());
+    let read = |index: &Index| claims::ready(index, &held, now, Some(MAX_READY_ISSUES + 1));
+    let found = with_index(&ledger, &mut cx.warnings, read)?;
     let line = |issue: &Summary| format!("{} {}, priority {}", issue.id, issue.title, issue.priority);
     Ok(found.iter().map(line).collect())
 }

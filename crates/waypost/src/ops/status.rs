@@ -71,7 +71,7 @@ pub struct StoreStatus {
     pub kind: String,
     /// The scope that it serves.
     pub scope: Option<String>,
-    /// What chose it: a flag, the environment, the configuration or the default.
+    /// The origin of the choice: a flag, the environment, the configuration or the default.
     pub source: String,
     /// Why, in words.
     pub because: String,
@@ -90,15 +90,23 @@ impl AppOperation for GetStatus {
     const IS_SHORT: bool = true;
 
     fn run(self, cx: &mut AppContext<'_>) -> Result<Status> {
-        let issues = count_issues(cx.place)?;
+        let issues = match count_issues(cx.place) {
+            Ok(issues) => issues,
+            // The rest of the status does not depend on the ledger.
+            Err(error) => {
+                cx.warnings.push(format!("issues are not counted: {}", error.full_message()));
+                None
+            }
+        };
         let session = cx.session()?;
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
         let is_here = |id: &WorktreeId| self.worktree_id.as_ref().is_none_or(|wanted| wanted == id);
         let mut worktrees = survey(session)?;
         worktrees.retain(|one| self.worktree_id.is_none() || one.id.as_ref().is_some_and(is_here));
-        let live = ListJobs { status: None, live: true, task: None, limit: Some(limit) };
-        let mut jobs = session.call(live)?.jobs;
+        let job_limit = if self.worktree_id.is_some() { u32::MAX } else { limit };
+        let mut jobs = session.call(ListJobs { status: None, live: true, task: None, limit: Some(job_limit) })?.jobs;
         jobs.retain(|view| is_here(&view.job.worktree_id));
+        jobs.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
         let work = session.read(GetWorkStatus { worktree_id: self.worktree_id.clone(), limit })?;
         let query = EventQuery { worktree_id: self.worktree_id, limit: MAX_RECENT_EVENTS, ..EventQuery::default() };
         let history = session.read(ListEvents { query })?;

@@ -332,3 +332,11 @@ fn t12_a_task_claim_is_answered_after_a_close_of_its_issue_that_did_not_see_it()
     assert!(ledger.contains("by a person"), "the claim was answered before the close was in the ledger: {ledger}");
     assert!(claimed.body.contains(&format!("issue {part} is closed")), "{claimed:?}");
 }
+
+#[test]
+fn t13_a_refused_caller_does_not_learn_whether_the_store_has_changed() {
+    let server = Server::start(&[]);
+    let token = server.token(&["--role", "job", "--agent", "job", "--task", "tk_000000000000"]);
+    let refused = server.ask("GET", "/api/v1/workflows").with("If-None-Match", "*").by(&token).send();
+    assert_eq!((refused.status, refused.headers.get("etag")), (403, None));
+}

@@ -235,3 +235,22 @@ fn an_unreachable_server_is_an_error_and_not_an_empty_answer() {
         assert!(run.stderr.contains("cannot reach the server") && run.stderr.contains("way serve"), "{run:#?}");
     }
 }
+
+#[test]
+fn a_task_finished_from_another_clone_closes_the_issue_in_its_ledger() {
+    let server = Server::start(&[]);
+    let clone = server.sandbox.git_repo("clone");
+    let store = [("WAYPOST_DB", std::ffi::OsStr::new(server.url()))];
+    let way = |args: &[&str]| {
+        let args: Vec<&str> = ["--json", "--agent", "ann"].iter().chain(args).copied().collect();
+        server.sandbox.way_with(&clone, &store, args)
+    };
+    let issue = way(&["add", "Only in this clone"]).data()["id"].as_str().unwrap().to_owned();
+    let _ = way(&["workflow", "create", "w"]).data();
+    let _ = way(&["workflow", "add-task", "w", "fix", "--issue", &issue]).data();
+    let _ = way(&["workflow", "start", "w"]).data();
+    let _ = way(&["task", "claim", "fix"]).data();
+    let finished = way(&["task", "done", "fix", "--outcome", "all of it"]).data();
+    assert_eq!(finished["closed_issue"], json!(issue), "{finished}");
+    assert_eq!(way(&["show", &issue]).data()["status"], "closed");
+}

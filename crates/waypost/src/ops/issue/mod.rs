@@ -79,8 +79,10 @@ pub fn apply(place: &Place, ledger: &Ledger, changes: &[(&str, &Change)], dry_ru
         .filter(|((_, change), _)| ends_lease(change.plain()))
         .filter_map(|((_, change), (record, _))| Some((record.text("id")?, change.is_forced())))
         .collect();
-    if !ended.is_empty() {
-        claims::release(place, &ended, "the issue was closed, deleted or released")?;
+    if !ended.is_empty()
+        && let Err(error) = claims::release(place, &ended, "the issue was closed, deleted or released")
+    {
+        outcome.warnings.push(format!("the lease was not ended, and expires later: {}", error.full_message()));
     }
     for pruned in prune_large(place, ledger) {
         match pruned {
@@ -111,6 +113,21 @@ pub fn unread_warning(lines: usize) -> Option<String> {
         1 => Some("1 line of the ledger cannot be read; run way doctor".to_owned()),
         lines => Some(format!("{lines} lines of the ledger cannot be read; run way doctor")),
     }
+}
+
+/// Reads the index, and adds warnings about conflict markers and unreadable lines.
+pub(super) fn with_index<T>(
+    ledger: &Ledger,
+    warnings: &mut Vec<String>,
+    mut read: impl FnMut(&Index) -> Result<T>,
+) -> Result<T> {
+    let (answer, unread, conflicted) =
+        ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
+    if conflicted > 0 {
+        warnings.push(CONFLICTED.to_owned());
+    }
+    warnings.extend(unread_warning(unread));
+    Ok(answer)
 }
 
 /// An operation on issues.
@@ -150,14 +167,8 @@ struct IssueContext<'a> {
 
 impl IssueContext<'_> {
     /// Reads the index, and adds warnings about conflict markers and unreadable lines.
-    fn with_index<T>(&mut self, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
-        let (answer, unread, conflicted) =
-            self.ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
-        if conflicted > 0 {
-            self.warnings.push(CONFLICTED.to_owned());
-        }
-        self.warnings.extend(unread_warning(unread));
-        Ok(answer)
+    fn with_index<T>(&mut self, read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+        with_index(&self.ledger, &mut self.warnings, read)
     }
 
     /// Lists at most `limit` issues, or all for 0, and returns whether there are more.
