@@ -77,8 +77,10 @@ pub fn runs_in(dir: &Path, programs: &[&str], max_age: Duration) -> bool {
     };
     let processes = std::fs::read_dir("/proc").into_iter().flatten().flatten();
     let found: Vec<u32> = processes
-        .filter(|process| is_one(&process.path()))
-        .filter_map(|process| process.file_name().to_str()?.parse().ok())
+        // Writes soon after git was active wait for this, and half of the entries are no processes.
+        .filter_map(|process| Some((process.file_name().to_str()?.parse().ok()?, process)))
+        .filter(|(_, process)| is_one(&process.path()))
+        .map(|(pid, _)| pid)
         .filter(|pid| run_time(*pid).is_some_and(|time| time < max_age))
         .collect();
     let ancestors: Vec<u32> = if found.is_empty() {
