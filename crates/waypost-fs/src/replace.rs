@@ -1,7 +1,7 @@
 //! Atomic replacement: a file has either its old content or the new one, even after a crash or a power cut.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions};
+use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -87,14 +87,17 @@ pub fn create_beside(target: &Path, mode: u32) -> io::Result<(File, PathBuf)> {
         name.push(format!(".{}-{}.tmp", std::process::id(), COUNTER.fetch_add(1, Ordering::Relaxed)));
         let temporary = parent(target).join(name);
         match OpenOptions::new().write(true).create_new(true).mode(mode).open(&temporary) {
-            Ok(file) => {
+            Ok(file) => match file.try_lock() {
+                // Another process considers it abandoned, and removes it under the lock.
+                Err(TryLockError::WouldBlock) => {}
                 // Where files cannot be locked, no process considers them abandoned.
-                let _ = file.try_lock();
-                // Another process may have removed it as abandoned before it was locked.
-                if file.metadata()?.nlink() > 0 {
-                    return Ok((file, temporary));
+                Ok(()) | Err(TryLockError::Error(_)) => {
+                    // Another process may have removed it before it was locked.
+                    if file.metadata()?.nlink() > 0 {
+                        return Ok((file, temporary));
+                    }
                 }
-            }
+            },
             // A process in another container has the same id; take the next name.
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
             Err(error) => return Err(error),
@@ -110,7 +113,10 @@ pub fn sweep_temporaries(dir: &Path) {
 /// Removes the temporary files of killed processes whose targets match.
 fn sweep(dir: &Path, is_swept: impl Fn(&OsStr) -> bool) {
     for entry in std::fs::read_dir(dir).into_iter().flatten().flatten() {
-        if target_of(&entry.file_name()).is_some_and(&is_swept) && is_abandoned(&entry.path()) {
+        if target_of(&entry.file_name()).is_some_and(&is_swept)
+            // Held until the file is removed: its creator may be about to lock it.
+            && let Some(_held) = lock_abandoned(&entry.path())
+        {
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -126,11 +132,11 @@ fn target_of(name: &OsStr) -> Option<&OsStr> {
     (is_number(&numbers[..dash]) && is_number(&numbers[dash + 1..])).then(|| OsStr::from_bytes(&rest[..dot]))
 }
 
-/// Returns whether the process that created a temporary file is dead. The kernel unlocks the files of dead processes.
-fn is_abandoned(temporary: &Path) -> bool {
+/// Locks a temporary file if the process that created it is dead. The kernel unlocks the files of dead processes.
+fn lock_abandoned(temporary: &Path) -> Option<File> {
     let flags = (OFlags::NOFOLLOW | OFlags::NONBLOCK).bits().cast_signed();
-    let file = OpenOptions::new().read(true).custom_flags(flags).open(temporary);
-    file.is_ok_and(|file| file.try_lock().is_ok())
+    let file = OpenOptions::new().read(true).custom_flags(flags).open(temporary).ok()?;
+    file.try_lock().is_ok().then_some(file)
 }
 
 fn parent(path: &Path) -> &Path {
@@ -154,6 +160,23 @@ mod tests {
         replace(&path, b"two", 0o644).unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "the old mode stays");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn no_process_removes_the_temporary_file_of_a_living_one() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let (_file, temporary) = create_beside(&path, 0o600).unwrap();
+                        std::fs::rename(&temporary, &path).unwrap();
+                    }
+                });
+            }
+        });
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
     }
 
