@@ -1,6 +1,6 @@
 //! `way batch`: many changes in one write.
 
-use crate::support::issues::{MANY, fed, many};
+use crate::support::issues::{SAMPLE_LEDGER, fed, many};
 use crate::support::ledger::{LEDGER, ids};
 use crate::support::sandbox;
 
@@ -62,11 +62,11 @@ fn a_batch_with_one_wrong_line_writes_nothing_and_names_the_line() {
     ] {
         let run = fed(&sandbox, &repo, &["batch", "-"], plan);
         assert!(run.code != 0 && run.stderr.contains(expected), "{plan}: {run:?}");
-        assert_eq!(std::fs::read_to_string(repo.join(LEDGER)).unwrap(), MANY, "{plan}");
+        assert_eq!(std::fs::read_to_string(repo.join(LEDGER)).unwrap(), SAMPLE_LEDGER, "{plan}");
     }
     let run = fed(&sandbox, &repo, &["batch", "-", "--dry-run"], "close r-1\nadd new\n");
     assert!(run.code == 0 && run.stderr.contains("nothing was written"), "{run:?}");
-    assert_eq!(std::fs::read_to_string(repo.join(LEDGER)).unwrap(), MANY);
+    assert_eq!(std::fs::read_to_string(repo.join(LEDGER)).unwrap(), SAMPLE_LEDGER);
     assert_eq!(ids(&sandbox, &repo, &["list"]), ["r-1", "r-2", "r-3", "r-5"]);
     let _ = fed(&sandbox, &repo, &["batch", "-"], "# nothing\n").fails(6);
 }

@@ -3,22 +3,22 @@
 use serde_json::json;
 
 use crate::support::graphs::{KB, Pulled, blocked_by, id};
-use crate::support::issues::{MANY, many};
+use crate::support::issues::{SAMPLE_LEDGER, many};
 use crate::support::ledger::{LEDGER, ids, lines};
 use crate::support::sandbox;
 
 #[test]
 fn many_closed_issues_are_pruned_at_once() {
-    const MANY: usize = 12_000;
-    let closed = Pulled::new(MANY, |number| {
-        let mut record = blocked_by(number, if number == 0 { 1..MANY - 1 } else { 0..0 });
+    const ISSUE_COUNT: usize = 12_000;
+    let closed = Pulled::new(ISSUE_COUNT, |number| {
+        let mut record = blocked_by(number, if number == 0 { 1..ISSUE_COUNT - 1 } else { 0..0 });
         record["status"] = "closed".into();
         record["closed_at"] = "2025-01-01T00:00:00Z".into();
         record["parent_id"] = id(number.saturating_sub(1)).into();
         record
     });
-    let pruned = closed.run("prune --closed-before 1d --json", 0, MANY * 20).data();
-    assert_eq!(pruned["pruned"].as_array().unwrap().len(), MANY);
+    let pruned = closed.run("prune --closed-before 1d --json", 0, ISSUE_COUNT * 20).data();
+    assert_eq!(pruned["pruned"].as_array().unwrap().len(), ISSUE_COUNT);
     assert_eq!(closed.run("list --all --json", 0, KB).data(), json!([]));
     closed.check("doctor", 0, 2 * KB);
 }
@@ -55,7 +55,7 @@ fn closed_issues_are_pruned_once_they_are_committed() {
     assert!(sandbox.way(&repo, ["doctor"]).stdout.contains("ok  ledger"));
     let bare = sandbox.dir("bare");
     sandbox.dir("bare/.waypost");
-    sandbox.write(bare.join(LEDGER), MANY);
+    sandbox.write(bare.join(LEDGER), SAMPLE_LEDGER);
     let _ = sandbox.way(&bare, ["prune"]).fails(7);
 }
 
