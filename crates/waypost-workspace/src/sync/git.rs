@@ -358,7 +358,7 @@ impl GitSync<'_> {
         let from = here.head.as_deref().unwrap_or_default();
         let moved =
             self.objects.offline().args(["update-ref", "-m", "way sync: the ledger", "--", &self.branch, to, from]);
-        let Err(error) = self.locks.run_journaled(to, || self.work.change(moved, "")) else { return Ok(true) };
+        let Err(error) = self.locks.run_on_branch(to, || self.work.change(moved, "")) else { return Ok(true) };
         if self.objects.resolve(&self.branch)? == here.head {
             let _ = self.stage(here.staged.as_ref());
             return Err(error);
@@ -382,7 +382,7 @@ impl GitSync<'_> {
                 }
                 None => update.args(["--force-remove", "--", path]),
             };
-            let written = self.locks.run_journaled(entry.map(|entry| entry.blob.as_str()).unwrap_or_default(), || {
+            let written = self.locks.run_on_index(entry.map(|entry| entry.blob.as_str()).unwrap_or_default(), || {
                 self.work.change(update, "")
             });
             let Err(error) = written else { return Ok(()) };

@@ -1,8 +1,8 @@
 //! Git locks that a killed sync left behind.
 //!
 //! Git acquires a lock by creating a file, and a killed git leaves the file behind, which blocks every other git. The
-//! next sync removes such files, if it is certain that sync's own command made them: a journal names the locks that
-//! were free when the command started, the file was made while it ran, and no other git is running here.
+//! next sync removes such files, if it is certain that sync's own command made them: a journal names the command's locks
+//! that were free when it started, the file was made while it ran, and no other git is running here.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -36,20 +36,30 @@ impl OwnLocks {
         }
     }
 
-    /// Runs a command that acquires some of the locks and writes an object of this name.
-    pub(super) fn run_journaled<T>(&self, object: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+    /// Runs a command that acquires the lock of the index and writes an object of this name there.
+    pub(super) fn run_on_index<T>(&self, object: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.run_journaled(std::slice::from_ref(&self.index), object, run)
+    }
+
+    /// Runs a command that acquires the locks of the branch and writes an object of this name there.
+    pub(super) fn run_on_branch<T>(&self, object: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
+        self.run_journaled(&self.refs, object, run)
+    }
+
+    fn run_journaled<T>(&self, locks: &[PathBuf], object: &str, run: impl FnOnce() -> Result<T>) -> Result<T> {
         // The previous command may have been killed without this process.
         self.clear()?;
         if !is_missing(&self.journal) {
             return run();
         }
-        let free: Vec<&Path> = self.all().filter(|lock| is_missing(lock)).collect();
+        let free: Vec<&PathBuf> = locks.iter().filter(|lock| is_missing(lock)).collect();
         let lines = free.iter().filter_map(|lock| lock.to_str()).map(|lock| format!("{lock}\n"));
         let text = format!("{object}\n{}", lines.collect::<String>());
         waypost_fs::replace(&self.journal, text.as_bytes(), 0o600)
             .map_err(|error| Error::unavailable(format!("cannot write {}", self.journal.display())).because(error))?;
         let answer = run();
-        if answer.is_ok() || free.iter().all(|lock| is_missing(lock)) {
+        // A git that succeeds may leave a lock behind too: it does not check whether it could remove the file.
+        if free.iter().all(|lock| is_missing(lock)) {
             let _ = std::fs::remove_file(&self.journal);
         }
         answer

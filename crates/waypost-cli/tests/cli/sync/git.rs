@@ -650,6 +650,26 @@ fn locks_left_by_a_killed_git_of_way_are_removed_and_those_of_others_are_not() {
 }
 
 #[test]
+fn a_lock_that_a_successful_git_could_not_remove_does_not_stop_the_next_sync() {
+    strace();
+    let sandbox = sandbox();
+    let [repo] = clones(&sandbox, &["one"]).try_into().unwrap();
+    add(&sandbox, &repo, "First");
+    sync(&sandbox, &repo);
+    let special = "case \" $* \" in *\" update-ref -m \"*)\n\
+                   exec strace -qq -o /dev/null -e trace=unlink -e inject=unlink:error=EIO $git \"$@\";; esac";
+    let path = wrapped_git(&sandbox, special);
+    add(&sandbox, &repo, "Second");
+    let _ = sandbox.way_with(&repo, &[("PATH", path.as_ref())], ["sync"]).ok();
+    let lock = repo.join(".git/HEAD.lock");
+    assert!(lock.exists(), "git could remove its lock");
+    add(&sandbox, &repo, "Third");
+    sync(&sandbox, &repo);
+    assert!(!lock.exists());
+    check_ledger_is_clean(&sandbox, &repo);
+}
+
+#[test]
 fn an_unreadable_git_configuration_is_not_mistaken_for_one_without_a_remote() {
     strace();
     let sandbox = sandbox();
