@@ -1,6 +1,6 @@
 //! The steps around an operation of the store, the same on every surface.
 //!
-//! Before: orphaned jobs are reaped if the operation shows jobs, and a read finds out whether there is anything to do.
+//! Before: orphaned jobs are reaped if the operation depends on jobs, and a read finds out whether there is anything to do.
 //! After: a claim waits for the ledger, a finished task closes its issue, and a released issue becomes free.
 
 use serde_json::{Value, json};
@@ -24,7 +24,7 @@ impl Session {
     pub fn call_once<O: StoreOperation + 'static>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
         // With a key, the write may have been made already: then the store returns its answer.
         let read_first = O::READ_FIRST.filter(|_| key.is_none()).and_then(|read_first| read_first(&operation));
-        let steps = Steps { shows_jobs: O::SHOWS_JOBS, issues: O::ISSUES, read_first };
+        let steps = Steps { depends_on_jobs: O::DEPENDS_ON_JOBS, issues: O::ISSUES, read_first };
         steps.before(self)?;
         let answer = self.run(key, operation)?;
         if O::ISSUES == IssueEffect::None {
@@ -50,7 +50,7 @@ impl Session {
 
 /// The steps around one call.
 pub(crate) struct Steps {
-    shows_jobs: bool,
+    depends_on_jobs: bool,
     issues: IssueEffect,
     /// Fails if there is nothing to do.
     read_first: Option<NextTasks>,
@@ -61,7 +61,7 @@ impl Steps {
     pub(crate) fn of(entry: &OperationEntry, arguments: &Value, key: Option<&str>) -> Steps {
         // With a key, the write may have been made already: then the store returns its answer.
         let read_first = if key.is_none() { (entry.read_first)(arguments) } else { None };
-        Steps { shows_jobs: entry.shows_jobs, issues: entry.issues, read_first }
+        Steps { depends_on_jobs: entry.depends_on_jobs, issues: entry.issues, read_first }
     }
 
     /// Announces that the store may get a lease on an issue. Part of [`Steps::before`].
@@ -71,7 +71,7 @@ impl Steps {
 
     /// Returns whether the steps before the call need a session.
     pub(crate) fn has_reads(&self) -> bool {
-        self.shows_jobs || self.read_first.is_some()
+        self.depends_on_jobs || self.read_first.is_some()
     }
 
     /// Runs the steps before the call, in the name of its caller.
@@ -81,9 +81,9 @@ impl Steps {
         self.read_first(session)
     }
 
-    /// Reaps orphaned jobs if the call shows jobs. A server does this in its own name, not in that of the caller.
+    /// Reaps orphaned jobs if the call depends on jobs. A server does this in its own name, not in that of the caller.
     pub(crate) fn reap(&self, session: &mut Session) -> Result<()> {
-        if self.shows_jobs { reap_orphaned_jobs(session) } else { Ok(()) }
+        if self.depends_on_jobs { reap_orphaned_jobs(session) } else { Ok(()) }
     }
 
     /// Fails if there is nothing to do.
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn without_a_session_only_a_claim_fails() {
         let skip = |issues| {
-            let steps = Steps { shows_jobs: false, issues, read_first: None };
+            let steps = Steps { depends_on_jobs: false, issues, read_first: None };
             steps.skip_after(&Error::unavailable("the disk is gone"))
         };
         for claim in [IssueEffect::ClaimsIssue("/subject"), IssueEffect::ClaimsTask("/task_id")] {
@@ -207,7 +207,7 @@ mod tests {
     #[test]
     fn the_steps_after_a_call_depend_on_its_answer() {
         let has_steps =
-            |issues, answer: &Value| Steps { shows_jobs: false, issues, read_first: None }.has_steps_after(answer);
+            |issues, answer: &Value| Steps { depends_on_jobs: false, issues, read_first: None }.has_steps_after(answer);
         let (with_issue, without) = (json!({ "task": { "issue": "a-1" } }), json!({ "task": { "issue": null } }));
         assert!(has_steps(IssueEffect::ClaimsIssue("/task/issue"), &with_issue));
         assert!(!has_steps(IssueEffect::ClaimsIssue("/task/issue"), &without));

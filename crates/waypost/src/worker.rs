@@ -84,7 +84,6 @@ impl Worker {
         loop {
             // Read the sequence number before the checks, so that a write during them ends the wait at once.
             let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
-            jobs::reap_orphaned_jobs(session)?;
             Self::collect_ended_jobs(session, &mut running, &mut tally, report)?;
             if shutdown.count() > 0 {
                 return self.drain(session, running, tally, &shutdown, report);
@@ -107,9 +106,8 @@ impl Worker {
 
     /// Returns the running jobs that an earlier worker of the same name started on this machine.
     fn still_running(session: &mut Session, machine: &str) -> Result<Vec<JobId>> {
-        jobs::reap_orphaned_jobs(session)?;
         let name = session.place.agent().unwrap_or_else(|| session.place.actor());
-        let live = session.read(ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) })?.jobs;
+        let live = session.call(ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) })?.jobs;
         let is_ours = |view: &JobView| {
             view.agent.as_ref() == Some(&name)
                 && view.job.machine.as_deref() == Some(machine)
@@ -121,7 +119,7 @@ impl Worker {
     /// Starts a job that waits for this machine, else a job for the most urgent task.
     fn start_next(&self, session: &mut Session, machine: &str) -> Result<Option<JobView>> {
         let waiting = ListJobs { status: Some(JobStatus::Pending), live: true, task: None, limit: Some(u32::MAX) };
-        let mut waiting = session.read(waiting)?.jobs;
+        let mut waiting = session.call(waiting)?.jobs;
         waiting.reverse();
         for view in waiting {
             let is_for_us = view.job.supervisor.is_none()
@@ -218,7 +216,6 @@ impl Worker {
                 }
             }
             shutdown.wait(POLL_INTERVAL);
-            jobs::reap_orphaned_jobs(session)?;
             Self::collect_ended_jobs(session, &mut running, &mut tally, report)?;
         }
         Ok(tally)

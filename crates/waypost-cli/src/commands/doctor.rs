@@ -149,8 +149,7 @@ fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> 
     if session.place.home.is_none() {
         return Ok(());
     }
-    waypost::jobs::reap_orphaned_jobs(session)?;
-    waypost::workspaces::recover_interrupted(session)?;
+    waypost::jobs::recover_interrupted_work(session)?;
     let all = waypost::workspaces::list(session)?;
     let mut is_fine = true;
     for seen in &all {

@@ -240,7 +240,6 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         let ended = jobs::supervise(&mut session, &args.job)?;
         return Ok(ExitCode::from(jobs::exit_code(&ended.job)));
     }
-    jobs::reap_orphaned_jobs(&mut session)?;
     let session = &mut session;
     match &args.command {
         Command::Start(args) => start(cx, session, args),
@@ -349,7 +348,6 @@ fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach:
         if let Some(now) = now {
             break now;
         }
-        jobs::reap_orphaned_jobs(session)?;
         if !is_cancelled && shutdown.count() > 0 {
             is_cancelled = true;
             cx.ui.note("cancelling the job");
@@ -503,7 +501,6 @@ fn logs(cx: &mut CommandContext, session: &mut Session, args: &LogsArgs) -> Resu
         if now.is_some() || ui::is_closed() {
             return Ok(ExitCode::SUCCESS);
         }
-        jobs::reap_orphaned_jobs(session)?;
     }
 }
 
@@ -569,7 +566,6 @@ fn fetch_log(session: &mut Session, request: &Value) -> Result<(Vec<u8>, u64)> {
 
 fn wait(cx: &mut CommandContext, session: &mut Session, args: &WaitArgs) -> Result<ExitCode> {
     let ended = wait_for(session, args.timeout, |session| {
-        jobs::reap_orphaned_jobs(session)?;
         Ok(Some(jobs::show(session, &args.job)?).filter(|now| now.job.status.is_final()))
     })?;
     let Some(ended) = ended else {
@@ -590,7 +586,6 @@ fn cancel(cx: &mut CommandContext, session: &mut Session, args: &CancelArgs) -> 
     let is_here = cancelled.job.machine.as_ref() == Some(&machine);
     let ended = if is_here {
         wait_for(session, Some(60_000), |session| {
-            jobs::reap_orphaned_jobs(session)?;
             Ok(Some(jobs::show(session, &id)?).filter(|now| now.job.status.is_final()))
         })?
     } else {

@@ -161,8 +161,9 @@ pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
 pub trait StoreOperation: Operation {
     /// Whether it may use the store's disk reserve, because it ends or releases work.
     const USES_RESERVE: bool = false;
-    /// Whether it shows jobs or workspaces. Orphaned jobs are reaped first, so that none of them is shown as running.
-    const SHOWS_JOBS: bool = false;
+    /// Whether its result depends on which jobs are running. Orphaned jobs are reaped first, so that none of them is shown
+    /// as running or keeps a task.
+    const DEPENDS_ON_JOBS: bool = false;
     /// How it affects issues in ledgers.
     const ISSUES: IssueEffect = IssueEffect::None;
     /// Returns a read that fails if there is nothing to do, so that idle callers do not take the write lock.
@@ -246,8 +247,8 @@ pub struct OperationEntry {
     pub about: Description,
     /// As [`StoreOperation::USES_RESERVE`].
     pub uses_reserve: bool,
-    /// As [`StoreOperation::SHOWS_JOBS`].
-    pub shows_jobs: bool,
+    /// As [`StoreOperation::DEPENDS_ON_JOBS`].
+    pub depends_on_jobs: bool,
     /// As [`StoreOperation::ISSUES`].
     pub issues: IssueEffect,
     /// As [`StoreOperation::READ_FIRST`], with the arguments as JSON.
@@ -276,7 +277,7 @@ pub const fn entry<O: StoreOperation + 'static>() -> OperationEntry {
     OperationEntry {
         about: Description::of::<O>(),
         uses_reserve: O::USES_RESERVE,
-        shows_jobs: O::SHOWS_JOBS,
+        depends_on_jobs: O::DEPENDS_ON_JOBS,
         issues: O::ISSUES,
         read_first: read_first::<O>,
         run: run_json::<O>,

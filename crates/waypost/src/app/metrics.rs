@@ -6,7 +6,6 @@ use waypost_core::model::WorkspaceStatus;
 use waypost_core::op::{GetWorkStatus, JobView, ListJobs, ListWorkspaces};
 use waypost_core::{Error, Result};
 
-use crate::jobs;
 use crate::session::Session;
 
 /// How many of the latest jobs the metrics include.
@@ -49,9 +48,8 @@ pub(super) fn of_status(session: &mut Session) -> Result<Vec<Measure>> {
 /// Returns metrics of the latest jobs and of all workspaces.
 #[expect(clippy::cast_precision_loss, reason = "counts are small, and bytes need not be exact")]
 pub(super) fn of_jobs(session: &mut Session) -> Result<Vec<Measure>> {
-    jobs::reap_orphaned_jobs(session)?;
     let jobs = ListJobs { status: None, live: false, task: None, limit: Some(MAX_COUNTED_JOBS) };
-    let jobs = session.read(jobs)?.jobs;
+    let jobs = session.call(jobs)?.jobs;
     let workspaces = ListWorkspaces { machine: None, all: false, limit: Some(u32::MAX) };
     let workspaces = session.read(workspaces)?.workspaces;
     let by_status = |statuses: Vec<String>| {

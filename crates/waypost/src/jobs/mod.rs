@@ -19,7 +19,7 @@ use waypost_core::{Error, Result};
 use waypost_fs::create_private_dir;
 use waypost_workspace::{job_log, jobs as processes};
 
-pub use reap::reap_orphaned_jobs;
+pub use reap::recover_interrupted_work;
 pub use supervise::supervise;
 
 use crate::bytes;
@@ -170,28 +170,24 @@ pub(crate) fn store_of(session: &Session) -> OsString {
     }
 }
 
-/// Returns a job.
+/// Returns a job, after orphaned jobs were reaped.
 pub fn show(session: &mut Session, job: &str) -> Result<JobView> {
-    session.read(ShowJob { job: job.to_owned() })
+    session.call(ShowJob { job: job.to_owned() })
 }
 
 /// Cancels a job. A supervisor on this machine stops it at once, one on another machine within seconds.
 pub fn cancel(session: &mut Session, job: &str, reason: Option<String>) -> Result<JobView> {
-    let cancelled = session.write(CancelJob { job: job.to_owned(), reason })?;
+    let cancelled = session.call(CancelJob { job: job.to_owned(), reason })?;
     if let Some(supervisor) = &cancelled.job.supervisor {
         processes::terminate(supervisor);
     }
     Ok(cancelled)
 }
 
-/// Reaps a job if it is orphaned, and returns it with the file of its output on this machine.
+/// Returns a job, with the file of its output on this machine.
 pub fn job_and_log(session: &mut Session, job: &str) -> Result<(Job, PathBuf)> {
-    let mut job = show(session, job)?.job;
+    let job = show(session, job)?.job;
     let is_here = job.machine.as_ref() == Some(&workspaces::machine(session)?);
-    if is_here && !job.status.is_final() {
-        reap::reap_if_orphaned(session, &job)?;
-        job = show(session, job.id.as_str())?.job;
-    }
     let log = job.log.clone().map_or_else(|| log_path(session, &job.id), Ok)?;
     match &job.machine {
         // A worker on another machine may take it.
@@ -229,7 +225,6 @@ pub fn default_settings(session: &Session) -> Settings {
 pub fn wait_until_started(session: &mut Session, job: &JobId) -> Result<JobView> {
     loop {
         let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
-        reap_orphaned_jobs(session)?;
         let now = show(session, job.as_str())?;
         match now.job.status {
             JobStatus::Pending => session.wait(last, POLL_INTERVAL)?,

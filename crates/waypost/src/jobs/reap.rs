@@ -4,10 +4,10 @@ use std::time::Duration;
 
 use waypost_core::Result;
 use waypost_core::model::Job;
-use waypost_core::op::ListJobs;
+use waypost_core::op::{ListJobs, ShowJob};
 use waypost_workspace::jobs as processes;
 
-use super::{finish_operation, settings, show};
+use super::{finish_operation, settings};
 use crate::session::Session;
 use crate::workspaces;
 
@@ -15,7 +15,7 @@ use crate::workspaces;
 const ORPHAN_GRACE: Duration = Duration::from_secs(10);
 
 /// Kills the remaining processes of jobs on this machine whose supervisor is gone, and records the jobs as interrupted.
-pub fn reap_orphaned_jobs(session: &mut Session) -> Result<()> {
+pub(crate) fn reap_orphaned_jobs(session: &mut Session) -> Result<()> {
     let live = session.read(ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) })?.jobs;
     if live.is_empty() {
         return Ok(());
@@ -27,8 +27,14 @@ pub fn reap_orphaned_jobs(session: &mut Session) -> Result<()> {
     Ok(())
 }
 
+/// Reaps orphaned jobs, and recovers workspaces whose creation or removal was interrupted.
+pub fn recover_interrupted_work(session: &mut Session) -> Result<()> {
+    reap_orphaned_jobs(session)?;
+    workspaces::recover_interrupted(session)
+}
+
 /// Reaps one live job of this machine, if its supervisor is gone.
-pub(super) fn reap_if_orphaned(session: &mut Session, job: &Job) -> Result<()> {
+fn reap_if_orphaned(session: &mut Session, job: &Job) -> Result<()> {
     let is_supervised = match (&job.supervisor, settings(job)?.launcher) {
         (Some(supervisor), _) => processes::is_running(supervisor),
         (None, Some(launcher)) => processes::is_running(&launcher),
@@ -39,7 +45,7 @@ pub(super) fn reap_if_orphaned(session: &mut Session, job: &Job) -> Result<()> {
         return Ok(());
     }
     // The supervisor may be gone because the job finished, or because another one took over. Read the job again.
-    let now = show(session, job.id.as_str())?.job;
+    let now = session.read(ShowJob { job: job.id.to_string() })?.job;
     if (now.status, &now.supervisor, &now.settings) != (job.status, &job.supervisor, &job.settings) {
         return Ok(());
     }

@@ -121,7 +121,7 @@ pub fn is_pooled(workspace: &Workspace) -> bool {
 }
 
 /// Recovers workspaces whose creation or removal was interrupted, and marks those whose directory is missing.
-pub fn recover_interrupted(session: &mut Session) -> Result<()> {
+pub(crate) fn recover_interrupted(session: &mut Session) -> Result<()> {
     for seen in list(session)? {
         if !is_inconsistent(&seen.workspace) {
             continue;

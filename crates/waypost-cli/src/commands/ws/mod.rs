@@ -15,7 +15,7 @@ pub(crate) use make::StartingPoint;
 
 use crate::CommandContext;
 use waypost::bytes;
-use waypost::{jobs, workspaces};
+use waypost::jobs;
 
 /// Create, list, save and remove the workspaces of jobs
 ///
@@ -77,8 +77,7 @@ struct OneArgs {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    jobs::reap_orphaned_jobs(&mut session)?;
-    workspaces::recover_interrupted(&mut session)?;
+    jobs::recover_interrupted_work(&mut session)?;
     let session = &mut session;
     match &args.command {
         Command::New(args) => make::new(cx, session, args),

@@ -28,6 +28,8 @@ impl Operation for CancelJob {
 }
 
 impl StoreOperation for CancelJob {
+    const DEPENDS_ON_JOBS: bool = true;
+
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         if before.status.is_final() {

@@ -78,6 +78,7 @@ impl Operation for CreateJobRecord {
 }
 
 impl StoreOperation for CreateJobRecord {
+    const DEPENDS_ON_JOBS: bool = true;
     const ISSUES: IssueEffect = IssueEffect::ClaimsTask("/task_id");
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {

@@ -68,7 +68,7 @@ impl Operation for ListJobs {
 }
 
 impl StoreOperation for ListJobs {
-    const SHOWS_JOBS: bool = true;
+    const DEPENDS_ON_JOBS: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobList> {
         let task_id = self.task.as_deref().map(|reference| find::task(cx, reference, None)).transpose()?;

@@ -25,7 +25,7 @@ impl Operation for ShowJob {
 }
 
 impl StoreOperation for ShowJob {
-    const SHOWS_JOBS: bool = true;
+    const DEPENDS_ON_JOBS: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let job = jobs::find_job(cx, &self.job)?;

@@ -70,7 +70,7 @@ impl Operation for ListWorkspaces {
 }
 
 impl StoreOperation for ListWorkspaces {
-    const SHOWS_JOBS: bool = true;
+    const DEPENDS_ON_JOBS: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceList> {
         let query = WorkspaceQuery {

@@ -24,7 +24,7 @@ impl Operation for ShowWorkspace {
 }
 
 impl StoreOperation for ShowWorkspace {
-    const SHOWS_JOBS: bool = true;
+    const DEPENDS_ON_JOBS: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceView> {
         let workspace = jobs::find_workspace(cx, &self.workspace)?;
