@@ -1,10 +1,7 @@
 //! The filter arguments that `way list` and `way export` share.
 
+use waypost::ops::issue::ListIssues;
 use waypost_core::Result;
-use waypost_core::time::Timestamp;
-use waypost_ledger::{Filter, Index, Range};
-
-use super::issues::parse_time_ago;
 
 #[derive(clap::Args)]
 pub(crate) struct FilterArgs {
@@ -32,6 +29,12 @@ pub(crate) struct FilterArgs {
     /// Only children of this issue; '' for issues without a parent
     #[arg(long, value_name = "ISSUE")]
     parent: Option<String>,
+    /// Only issues with this visibility: local, proposed or canonical
+    #[arg(long, value_name = "VISIBILITY")]
+    visibility: Option<String>,
+    /// Only issues created by this name; '' for issues without an author
+    #[arg(long, value_name = "NAME")]
+    author: Option<String>,
     /// Only issues whose title or description contains this text
     #[arg(long, value_name = "TEXT")]
     text: Option<String>,
@@ -62,40 +65,31 @@ pub(crate) struct FilterArgs {
 }
 
 impl FilterArgs {
-    /// Returns the filter. A filter on the closing time includes closed issues.
-    pub(crate) fn to_filter(&self, now: Timestamp) -> Result<Filter> {
-        let range = |from: &Option<String>, until: &Option<String>| -> Result<Range> {
-            let moment = |text: &Option<String>| text.as_deref().map(|text| parse_time_ago(text, now)).transpose();
-            Ok(Range { from: moment(from)?, until: moment(until)? })
-        };
-        let closed_at = range(&self.closed_after, &self.closed_before)?;
-        Ok(Filter {
-            deleted: false,
+    /// Returns the query.
+    pub(crate) fn to_query(&self) -> ListIssues {
+        ListIssues {
             statuses: self.status.clone(),
-            closed: closed_at != Range::default(),
             types: self.issue_type.clone(),
             labels: self.labels.clone(),
             any_label: self.any_label.clone(),
-            without_labels: self.no_label.clone(),
+            no_label: self.no_label.clone(),
             priorities: self.priority.iter().flat_map(|range| range.0..=range.1).collect(),
             assignee: self.assignee.clone(),
             parent: self.parent.clone(),
+            visibility: self.visibility.clone(),
+            author: self.author.clone(),
             text: self.text.clone(),
-            created: range(&self.created_after, &self.created_before)?,
-            updated: range(&self.updated_after, &self.updated_before)?,
-            closed_at,
-            due: range(&self.due_after, &self.due_before)?,
-        })
+            created_after: self.created_after.clone(),
+            created_before: self.created_before.clone(),
+            updated_after: self.updated_after.clone(),
+            updated_before: self.updated_before.clone(),
+            closed_after: self.closed_after.clone(),
+            closed_before: self.closed_before.clone(),
+            due_after: self.due_after.clone(),
+            due_before: self.due_before.clone(),
+            ..ListIssues::default()
+        }
     }
-}
-
-/// Returns the filter with the prefix of the parent's id expanded to the full id.
-pub(crate) fn with_parent(filter: &Filter, index: &Index) -> Result<Filter> {
-    let parent = match filter.parent.as_deref() {
-        Some(prefix) if !prefix.is_empty() => Some(index.find(prefix)?),
-        other => other.map(str::to_owned),
-    };
-    Ok(Filter { parent, ..filter.clone() })
 }
 
 /// A range of priorities, first and last included.

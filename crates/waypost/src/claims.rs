@@ -46,7 +46,9 @@ pub fn claim(place: &Place, ledger: &Ledger, issue: Option<&str>, ttl_ms: Option
     deliver_notices(&mut session)?;
     let ids = match issue {
         Some(issue) => vec![ledger.with_index(|index| index.find(issue))?],
-        None => ledger.with_index(|index| index.claimable(ledger.now(), MAX_CLAIM_ATTEMPTS))?,
+        None => {
+            ledger.with_index(|index| index.claimable_except(ledger.protected(), ledger.now(), MAX_CLAIM_ATTEMPTS))?
+        }
     };
     let mut last = None;
     for id in ids {
@@ -201,18 +203,32 @@ pub fn held_by_others(place: &Place) -> Result<Held> {
     held_by_others_in(&mut session)
 }
 
-/// Returns the ready issues that no other agent holds, at most `limit`.
-pub fn ready(index: &Index, held: &Held, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
-    let mut ready = index.ready(now, limit.map(|limit| limit.saturating_add(held.len())))?;
+/// Returns the ready issues that the user may claim and no other agent holds, at most `limit`.
+pub fn ready(index: &Index, ledger: &Ledger, held: &Held, limit: Option<usize>) -> Result<Vec<Summary>> {
+    let query_limit = limit.map(|limit| limit.saturating_add(held.len()));
+    let mut ready = index.ready_except(ledger.protected(), ledger.now(), query_limit)?;
     ready.retain(|issue| !held.contains_key(&issue.id));
     ready.truncate(limit.unwrap_or(usize::MAX));
     Ok(ready)
 }
 
-/// Returns the reasons why an issue is not ready, including that another agent holds it.
-pub fn reasons(held: &Held, id: &str, obstacles: &[Reason]) -> Vec<String> {
+/// Returns the blocked issues, each with its blockers.
+pub fn blocked(index: &Index, now: Timestamp) -> Result<Vec<(Summary, Vec<String>)>> {
+    let is_blocker =
+        |reason: &&Reason| matches!(reason, Reason::BlockedBy(_) | Reason::Unresolved(_) | Reason::Ancestor(_));
+    let blocked = index.blocked(now)?;
+    let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), now)?;
+    let reasons =
+        obstacles.iter().map(|obstacles| obstacles.iter().filter(is_blocker).map(ToString::to_string).collect());
+    Ok(blocked.into_iter().zip(reasons).collect())
+}
+
+/// Returns the reasons why an issue of a ledger is not ready for the caller, including that another agent holds it and that
+/// the user may not write the ledger.
+pub fn reasons(ledger: &Ledger, number: usize, held: &Held, id: &str, obstacles: &[Reason]) -> Vec<String> {
     let lease = held.get(id).map(|(holder, until)| format!("leased to {holder} until {until}"));
-    obstacles.iter().map(ToString::to_string).chain(lease).collect()
+    let protected = (!ledger.may_write(number)).then(|| "you may not write its ledger".to_owned());
+    obstacles.iter().map(ToString::to_string).chain(lease).chain(protected).collect()
 }
 
 /// Returns the leases on issues, and those on tasks that are linked to an issue.

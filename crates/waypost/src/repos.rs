@@ -35,11 +35,16 @@ impl Repo {
         self.checkout.repository_path()
     }
 
+    /// Returns its name.
+    pub fn name(&self) -> String {
+        self.checkout.repository_name()
+    }
+
     /// Returns the repository's record for a store.
     pub fn as_known(&self, id: RepositoryId) -> Repository {
         Repository {
             id,
-            name: self.checkout.repository_name(),
+            name: self.name(),
             path: self.checkout.repository_path().to_owned(),
             vcs: self.checkout.repository_vcs(),
             remote_url: self.checkout.remote_url.clone(),
@@ -157,7 +162,7 @@ impl Repos {
             let number = self.add_once(repo);
             return Ok((number, number == before));
         }
-        let is_named = |repo: &Repo| repo.checkout.repository_name() == name;
+        let is_named = |repo: &Repo| repo.name() == name;
         let mut found = self.all.iter().enumerate().filter(|(_, repo)| is_named(repo)).map(|(number, _)| number);
         match (found.next(), found.next()) {
             (Some(number), None) => Ok((number, false)),

@@ -7,8 +7,9 @@ use waypost_core::Result;
 use waypost_core::time::Timestamp;
 
 use crate::CommandContext;
-use crate::issues::{description, parse_priority, parse_time_ahead};
+use crate::issues::{description, parse_priority};
 use waypost::ledger::{Change, Edit, New};
+use waypost_core::ledger::issue::parse_time_ahead;
 
 /// Add an issue
 #[derive(clap::Args)]
@@ -114,7 +115,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     for (record, ledger) in cx.apply(&ledger_cx, &args.changes(ledger_cx.now)?)? {
         // The user just typed the title, so the answer omits it.
         let id = record.text("id").unwrap_or_default();
-        cx.ui.answer(&ledger_cx.json(&record, ledger)?, |text| {
+        cx.ui.answer(&ledger_cx.shown(&record, ledger)?, |text| {
             let elsewhere = ledger_cx.ledger.repos().get(ledger).filter(|_| ledger != 0);
             let elsewhere = elsewhere.map(|repo| format!(" to {}", repo.path().display())).unwrap_or_default();
             text.line(format!("Added {id}{elsewhere}"));

@@ -7,9 +7,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::spans::parse_duration;
-use waypost::claims;
 use waypost::ledger::Change;
-use waypost::merge_driver::ensure_driver;
 
 /// Claim an issue to work on: the named one, or the first ready one
 ///
@@ -34,10 +32,7 @@ impl Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let (id, lease) = claims::claim(&ledger_cx.place, &ledger_cx.ledger, args.issue.as_deref(), args.ttl)?;
-    ensure_driver(&ledger_cx.place);
-    let (mut record, number) =
-        ledger_cx.ledger.with_index(|index| index.get_by_prefix(&id).map(|entry| (entry.record, entry.ledger)))?;
+    let ((mut record, number), lease) = ledger_cx.claim(args.issue.as_deref(), args.ttl)?;
     record.set("lease", &json!({ "epoch": lease.epoch, "expires_at": lease.expires_at }))?;
     cx.answer_changed(&ledger_cx, "Claimed", &[(record, number)])?;
     Ok(ExitCode::SUCCESS)

@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use waypost_core::Result;
+use waypost_core::ledger::issue_id;
 use waypost_core::ledger::vocabulary::DependencyKind;
 
 use crate::CommandContext;
 use crate::graph::{Bounds, Format, Graph};
 use crate::issues::parse_dependency_kind;
 use waypost::ledger::Change;
-use waypost::merge_driver::ensure_driver;
 
 /// Add, remove and show dependencies between issues
 #[derive(clap::Args)]
@@ -102,13 +102,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 
 fn add(cx: &mut CommandContext, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let (id, other, is_new) = ledger_cx.ledger.transaction_about(issue, |transaction| {
-        let (id, other) = (transaction.find(issue)?, transaction.find(on)?);
-        let before = transaction.issues().get(&id)?.map(|entry| entry.record);
-        let after = transaction.depend(&id, &other, kind)?;
-        Ok((id, other, before != Some(after)))
-    })?;
-    ensure_driver(&ledger_cx.place);
+    let (before, other) = ledger_cx.with_index(|index| Ok((index.get_by_prefix(issue)?, index.find(on)?)))?;
+    let id = before.issue.id;
+    let after = cx.apply(&ledger_cx, &[Change::Depend(id.clone(), other.clone(), kind)])?;
+    let is_new = after.iter().all(|(after, _)| *after != before.record);
     let words = match kind {
         DependencyKind::Blocks => "waits for",
         DependencyKind::ParentChild => "is a part of",
@@ -124,10 +121,12 @@ fn add(cx: &mut CommandContext, issue: &str, on: &str, kind: DependencyKind) -> 
 
 fn rm(cx: &mut CommandContext, issue: &str, on: &str, kind: Option<DependencyKind>) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let (record, other) =
-        ledger_cx.ledger.transaction_about(issue, |transaction| transaction.undepend(issue, on, kind))?;
-    ensure_driver(&ledger_cx.place);
-    let id = record.text("id").unwrap_or_default();
+    let before = ledger_cx.with_index(|index| index.get_by_prefix(issue))?.issue;
+    // The other issue may be in no ledger. If it is not among the dependencies, the change is refused.
+    let known = before.dependencies.iter().map(|edge| edge.depends_on_id.as_str()).chain(before.parent_id.as_deref());
+    let other = issue_id::resolve(known, on).unwrap_or(on).to_owned();
+    let id = before.id.clone();
+    cx.apply(&ledger_cx, &[Change::Undepend(id.clone(), other.clone(), kind)])?;
     let data = json!({ "issue_id": id, "depends_on_id": other, "removed": true });
     cx.ui.answer(&data, |text| text.line(format!("{id} no longer depends on {other}")))?;
     Ok(ExitCode::SUCCESS)
@@ -135,7 +134,7 @@ fn rm(cx: &mut CommandContext, issue: &str, on: &str, kind: Option<DependencyKin
 
 fn tree(cx: &mut CommandContext, args: &Tree) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let graph = cx.with_index(&ledger_cx, |index| {
+    let graph = ledger_cx.with_index(|index| {
         let root = args.issue.as_deref().map(|issue| index.find(issue)).transpose()?;
         Graph::of(index, root, args.dependents)
     })?;

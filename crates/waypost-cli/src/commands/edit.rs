@@ -30,7 +30,7 @@ const SECTIONS: &[&str] = &["description", "design", "acceptance_criteria", "not
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let issue = cx.with_index(&ledger_cx, |index| index.get_by_prefix(&args.issue))?.issue;
+    let issue = ledger_cx.with_index(|index| index.get_by_prefix(&args.issue))?.issue;
     let editor = match ledger_cx.place.variables.editor() {
         Some(editor) => editor,
         None if std::io::stdin().is_terminal() => "vi".to_owned(),

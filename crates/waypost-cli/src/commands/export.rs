@@ -5,15 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
-use serde_json::value::RawValue;
 use waypost_core::{Error, Result, path_text};
 use waypost_ledger::{Filter, IndexedIssue, Sort};
 
 use crate::CommandContext;
-use crate::filter::{FilterArgs, with_parent};
-use crate::issues::LedgerContext;
+use crate::filter::FilterArgs;
 use crate::pages::{self, Field};
 use crate::ui::print_document;
+use waypost::ops::issue::{IssueContext, IssueRecord};
 
 /// Export issues as JSONL, JSON, CSV or Markdown
 ///
@@ -76,11 +75,11 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return Err(Error::invalid("--columns does not apply to this format").hint("use it with --format csv"));
     }
     let ledger_cx = cx.open_ledgers()?;
-    let asked = args.filter.to_filter(ledger_cx.now)?;
+    let asked = args.filter.to_query().filter(ledger_cx.now)?;
     let is_copy = format == Format::Jsonl && args.all && asked == Filter::default();
     let filter = Filter { deleted: args.all, ..asked };
-    let entries = cx.with_index(&ledger_cx, |index| {
-        let found = index.list(&with_parent(&filter, index)?, Sort::Id, false, None)?;
+    let entries = ledger_cx.with_index(|index| {
+        let found = index.list(&filter.with_full_parent(index)?, Sort::Id, false, None)?;
         let entries = found.iter().map(|summary| index.get(&summary.id));
         entries.filter_map(Result::transpose).collect::<Result<Vec<IndexedIssue>>>()
     })?;
@@ -114,13 +113,13 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 /// Returns issues as JSON.
-fn shown(ledger_cx: &LedgerContext, entries: &[IndexedIssue]) -> Result<Vec<Box<RawValue>>> {
-    entries.iter().map(|entry| ledger_cx.json(&entry.record, entry.ledger)).collect()
+fn shown(ledger_cx: &IssueContext, entries: &[IndexedIssue]) -> Result<Vec<IssueRecord>> {
+    entries.iter().map(|entry| ledger_cx.shown(&entry.record, entry.ledger)).collect()
 }
 
-fn json_list(ledger_cx: &LedgerContext, entries: &[IndexedIssue]) -> Result<String> {
+fn json_list(ledger_cx: &IssueContext, entries: &[IndexedIssue]) -> Result<String> {
     let records = shown(ledger_cx, entries)?;
-    let records: Vec<&str> = records.iter().map(|record| record.get()).collect();
+    let records: Vec<String> = records.iter().map(IssueRecord::to_line).collect();
     Ok(if records.is_empty() { "[]\n".to_owned() } else { format!("[\n{}\n]\n", records.join(",\n")) })
 }
 

@@ -62,7 +62,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 
 fn list(cx: &mut CommandContext) -> Result<()> {
     let ledger_cx = cx.open_ledgers()?;
-    let counts = cx.with_index(&ledger_cx, waypost_ledger::Index::labels)?;
+    let counts = ledger_cx.with_index(waypost_ledger::Index::labels)?;
     let data: Vec<_> = counts.iter().map(|(label, count)| json!({ "label": label, "count": count })).collect();
     cx.ui.answer(&data, |text| {
         text.table(&counts.iter().map(|(label, count)| vec![styled(BOLD, label), cell(count)]).collect::<Vec<_>>());

@@ -2,12 +2,12 @@
 
 use std::process::ExitCode;
 
-use waypost_core::{Error, Result};
-use waypost_ledger::{Filter, Sort};
+use waypost::ops::issue::ListIssues;
+use waypost_core::Result;
 
-use crate::filter::{FilterArgs, with_parent};
+use crate::CommandContext;
+use crate::filter::FilterArgs;
 use crate::issues::Column;
-use crate::{CommandContext, in_one_line};
 
 /// List issues; by default all that are not closed
 ///
@@ -23,46 +23,32 @@ pub(crate) struct Args {
     /// Include closed issues
     #[arg(long)]
     all: bool,
-    /// Sort key: priority, created, updated, closed, due, id or title
-    #[arg(long, value_name = "KEY", default_value = "priority", value_parser = sort)]
-    sort: Sort,
+    /// Sort key: priority, created, updated, closed, due, id or title [default: priority]
+    #[arg(long, value_name = "KEY")]
+    sort: Option<String>,
     /// Reverse the order
     #[arg(long)]
     reverse: bool,
     /// Maximum number of issues; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 50)]
     limit: usize,
-    /// Columns to show, separated by commas
+    /// Columns to show, separated by commas [default: id, priority, type, status, assignee and title; repo, visibility and
+    /// author if they differ]
     #[arg(long, value_name = "COLUMNS", value_delimiter = ',', value_enum)]
     columns: Vec<Column>,
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let filter = args.filter.to_filter(ledger_cx.now)?;
-    let filter = Filter { closed: filter.closed || args.all, ..filter };
-    let columns = if args.columns.is_empty() { Column::DEFAULT } else { args.columns.as_slice() };
-    let has_any = cx.list(&ledger_cx, args.limit, columns, |index, limit| {
-        index.list(&with_parent(&filter, index)?, args.sort, args.reverse, limit)
-    })?;
-    if !has_any {
+    let query = ListIssues {
+        closed: args.all,
+        sort: args.sort.clone(),
+        reverse: args.reverse,
+        limit: Some(args.limit),
+        ..args.filter.to_query()
+    };
+    if !cx.list(&ledger_cx, &query, &args.columns)? {
         cx.ui.note("no matching issues");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn sort(text: &str) -> Result<Sort, String> {
-    let sorts = [
-        ("priority", Sort::Priority),
-        ("created", Sort::Created),
-        ("updated", Sort::Updated),
-        ("closed", Sort::Closed),
-        ("due", Sort::Due),
-        ("id", Sort::Id),
-        ("title", Sort::Title),
-    ];
-    let known = sorts.iter().find(|(name, _)| *name == text).map(|(_, sort)| *sort);
-    known.ok_or_else(|| {
-        in_one_line(Error::invalid("unknown sort key").hint("use priority, created, updated, closed, due, id or title"))
-    })
 }

@@ -40,7 +40,7 @@ struct Row {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
     let limit = args.limit.filter(|limit| *limit > 0).unwrap_or(usize::MAX);
-    let (id, record) = match cx.with_index(&ledger_cx, |index| index.get_by_prefix(&args.issue)) {
+    let (id, record) = match ledger_cx.with_index(|index| index.get_by_prefix(&args.issue)) {
         Ok(entry) => (entry.issue.id, Some(entry.record)),
         Err(error) => {
             let (record, _) = history::find_after_error(error, &ledger_cx.place, &args.issue)?;

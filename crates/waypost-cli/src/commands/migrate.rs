@@ -6,6 +6,7 @@ use serde_json::json;
 use waypost_core::{Kind, Result};
 
 use crate::CommandContext;
+use crate::issues::target;
 use crate::ui::{BOLD, cell, styled};
 use waypost::move_issues::{Which, migrate};
 
@@ -32,8 +33,8 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let from = cx.global.repo.take();
     let ledger_cx = cx.open_ledgers_with(&[Some(args.move_to.as_str()), from.as_deref()])?;
-    let to = ledger_cx.target(Some(&args.move_to))?;
-    let from = from.as_deref().map(|from| ledger_cx.target(Some(from))).transpose()?;
+    let to = target(&ledger_cx, Some(&args.move_to))?;
+    let from = from.as_deref().map(|from| target(&ledger_cx, Some(from))).transpose()?;
     let which = Which::parse(&args.filter, ledger_cx.ledger.actor())?;
     let moved = migrate(&ledger_cx.ledger, from, to, &which, args.dry_run)?;
     let ids: Vec<&str> = moved.iter().map(|entry| entry.issue.id.as_str()).collect();

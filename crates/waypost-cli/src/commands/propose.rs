@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 use crate::CommandContext;
+use crate::issues::target;
 use waypost::proposals::propose;
 
 /// Propose an issue of your planning repository to a project
@@ -24,7 +25,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let target = ledger_cx.target(args.target.as_deref())?;
+    let target = target(&ledger_cx, args.target.as_deref())?;
     let record = propose(&ledger_cx.place, &ledger_cx.ledger, &args.issue, target)?;
     cx.answer_changed(&ledger_cx, "Proposed", &[(record, target)])?;
     cx.ui.note("commit the ledger together with your change to submit the proposal");

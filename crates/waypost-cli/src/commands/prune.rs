@@ -6,10 +6,10 @@ use serde_json::json;
 use waypost_core::{Kind, Result};
 
 use crate::CommandContext;
-use crate::issues::parse_time_ago;
 use crate::ui::{BOLD, DIM, cell, styled};
 use waypost::merge_driver::ensure_driver;
 use waypost::prune::{Plan, Pruned, prune};
+use waypost_core::ledger::issue::parse_time_ago;
 
 /// Remove old closed issues from the ledger; exits with 6 if there are none
 ///

@@ -4,12 +4,12 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waypost_core::{Kind, Result};
-use waypost_ledger::{Filter, Index, Sort};
+use waypost_ledger::{Filter, Sort};
 
 use crate::CommandContext;
-use crate::issues::Column;
 use crate::ui::{BOLD, GOOD, cell, styled};
-use waypost::claims;
+use waypost::ops::issue::{IssueContext, ReadyIssues};
+use waypost::repos::Repo;
 
 /// List issues that can be worked on now, in order of priority; exits with 6 if there are none
 #[derive(clap::Args)]
@@ -27,18 +27,32 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return explain(cx, id_or_prefix);
     }
     let ledger_cx = cx.open_ledgers()?;
-    let ready = |index: &Index, limit: Option<usize>| claims::ready(index, &ledger_cx.held, ledger_cx.now, limit);
-    if cx.list(&ledger_cx, args.limit, Column::DEFAULT, ready)? {
+    note_protected(cx, &ledger_cx)?;
+    if cx.list(&ledger_cx, &ReadyIssues { limit: Some(args.limit), repo: None }, &[])? {
         return Ok(ExitCode::SUCCESS);
     }
     cx.ui.note("no issue is ready; way ready --explain shows why");
     Ok(ExitCode::from(Kind::NothingToDo.exit_code()))
 }
 
+/// Tells a contributor that ready issues are left out, because the user may not claim them.
+fn note_protected(cx: &CommandContext, ledger_cx: &IssueContext) -> Result<()> {
+    let Some(protected) = ledger_cx.ledger.protected() else { return Ok(()) };
+    let ready = ledger_cx.with_index(|index| index.ready(ledger_cx.now, None))?;
+    let count = ready.iter().filter(|issue| issue.ledger == protected).count();
+    if count > 0 {
+        let name = ledger_cx.ledger.repos().get(protected).map(Repo::name).unwrap_or_default();
+        let issues = if count == 1 { "issue" } else { "issues" };
+        cx.ui.note(&format!(
+            "not listed: {count} ready {issues} of {name}, whose ledger you may not write; see way list"
+        ));
+    }
+    Ok(())
+}
+
 fn explain(cx: &mut CommandContext, id_or_prefix: &str) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let held = &ledger_cx.held;
-    let explained = cx.with_index(&ledger_cx, |index| {
+    let explained = ledger_cx.with_index(|index| {
         let found = if id_or_prefix.is_empty() {
             index.list(&Filter::default(), Sort::Id, false, None)?
         } else {
@@ -48,7 +62,7 @@ fn explain(cx: &mut CommandContext, id_or_prefix: &str) -> Result<ExitCode> {
         let explained = obstacles
             .iter()
             .zip(found)
-            .map(|(obstacles, summary)| (claims::reasons(held, &summary.id, obstacles), summary));
+            .map(|(obstacles, summary)| (ledger_cx.reasons(&summary.id, summary.ledger, obstacles), summary));
         Ok(explained.collect::<Vec<_>>())
     })?;
     let data: Vec<Value> = explained.iter().map(|(reasons, issue)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons })).collect();

@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
+use waypost::ops::issue::SearchIssues;
 use waypost_core::Result;
 
 use crate::CommandContext;
-use crate::issues::Column;
 
 /// Search issues, including closed ones; every word must match
 ///
@@ -23,7 +23,8 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
     ledger_cx.ledger.make_searchable(|| cx.ui.note("building the search index; this happens once"))?;
-    if !cx.list(&ledger_cx, args.limit, Column::DEFAULT, |index, limit| index.search(&args.words, limit))? {
+    let query = SearchIssues { text: args.words.join(" "), limit: Some(args.limit), repo: None };
+    if !cx.list(&ledger_cx, &query, &[])? {
         cx.ui.note("no matching issues");
     }
     Ok(ExitCode::SUCCESS)

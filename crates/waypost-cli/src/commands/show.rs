@@ -1,18 +1,16 @@
 //! `way show`
 
-use std::collections::BTreeMap;
 use std::process::ExitCode;
 
-use waypost_core::ledger::issue::Issue;
-use waypost_core::ledger::record::Record;
+use waypost_core::Result;
 use waypost_core::time::Timestamp;
-use waypost_core::{Error, Result};
-use waypost_ledger::{Index, Summary};
+use waypost_ledger::Summary;
 
 use crate::CommandContext;
 use crate::issues::{OneOrMany, ids};
 use crate::ui::{BOLD, DIM, Text, cell, styled};
-use waypost::history;
+use waypost::ops::issue::{IssueContext, IssueDetails};
+use waypost::repos::Repo;
 
 /// Show issues with all details
 #[derive(clap::Args)]
@@ -22,78 +20,25 @@ pub(crate) struct Args {
     issues: Vec<String>,
 }
 
-/// An issue with its related issues.
-struct Page {
-    /// Its record, and the number of its ledger.
-    record: (Record, usize),
-    issue: Issue,
-    is_ready: bool,
-    /// Its dependencies that are in the ledger.
-    others: BTreeMap<String, Summary>,
-    /// The issues that it blocks.
-    waiting: Vec<Summary>,
-    /// Its children.
-    parts: Vec<Summary>,
-}
-
-impl Page {
-    /// Creates the page of an issue that is no longer in a ledger.
-    fn gone(record: Record) -> Result<Page> {
-        let (issue, _) = Issue::read(&record).ok_or_else(|| Error::internal("the record is not an issue"))?;
-        let record = (record, 0);
-        Ok(Page { record, issue, is_ready: false, others: BTreeMap::new(), waiting: Vec::new(), parts: Vec::new() })
-    }
-}
-
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let ids = ids(&args.issues)?;
-    let mut pages = Vec::new();
-    for id_or_prefix in &ids {
-        pages.push(match cx.with_index(&ledger_cx, |index| load_page(index, id_or_prefix, ledger_cx.now)) {
-            Ok(page) => page,
-            Err(error) => {
-                let (record, commit) = history::find_after_error(error, &ledger_cx.place, id_or_prefix)?;
-                cx.ui.warn(&format!(
-                    "{id_or_prefix} is not in the ledger any more; last in commit {}",
-                    commit.short_id()
-                ));
-                Page::gone(record)?
-            }
-        });
-    }
-    let data = OneOrMany(ledger_cx.json_list(pages.iter().map(|page| &page.record))?);
+    let found = ids(&args.issues)?.iter().map(|id| ledger_cx.details(id)).collect::<Result<Vec<_>>>()?;
+    let data = OneOrMany(ledger_cx.shown_all(found.iter().map(|details| &details.record))?);
     cx.ui.answer(&data, |text| {
-        for (number, page) in pages.iter().enumerate() {
+        for (number, details) in found.iter().enumerate() {
             if number > 0 {
                 text.gap();
             }
-            write(text, page);
+            write(text, details, &ledger_cx);
         }
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn load_page(index: &Index, id_or_prefix: &str, now: Timestamp) -> Result<Page> {
-    let entry = index.get_by_prefix(id_or_prefix)?;
-    let id = entry.issue.id.clone();
-    let summaries = |ids: Vec<String>| -> Result<Vec<Summary>> {
-        Ok(ids.iter().map(|id| index.summary(id)).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
-    };
-    let others = summaries(entry.issue.dependencies.iter().map(|edge| edge.depends_on_id.clone()).collect())?;
-    let waiting = index.dependents(&id)?.into_iter().filter(|(_, kind)| kind == "blocks").map(|(id, _)| id).collect();
-    Ok(Page {
-        is_ready: index.obstacles(&id, now)?.is_empty(),
-        others: others.into_iter().map(|other| (other.id.clone(), other)).collect(),
-        waiting: summaries(waiting)?,
-        parts: summaries(index.parts(&id)?)?,
-        record: (entry.record, entry.ledger),
-        issue: entry.issue,
-    })
-}
-
-fn write(text: &mut Text, page: &Page) {
-    let issue = &page.issue;
+fn write(text: &mut Text, details: &IssueDetails, ledger_cx: &IssueContext) {
+    let issue = &details.issue;
+    let repos = ledger_cx.ledger.repos();
+    let repository = repos.get(details.record.1).filter(|_| repos.len() > 1).map(Repo::name);
     text.table(&[vec![styled(BOLD, &issue.id), styled(BOLD, &issue.title)]]);
     let time = |moment: Option<Timestamp>| moment.map(|moment| moment.to_string());
     let facts = [
@@ -102,6 +47,9 @@ fn write(text: &mut Text, page: &Page) {
         ("type", Some(issue.issue_type.clone())),
         ("assignee", issue.assignee.clone()),
         ("owner", issue.owner.clone()),
+        ("repository", repository),
+        ("visibility", issue.visibility().as_field().map(str::to_owned)),
+        ("author", issue.created_by.clone()),
         ("labels", Some(issue.labels.join(", ")).filter(|labels| !labels.is_empty())),
         ("parent", issue.parent_id.clone()),
         ("created", time(issue.created_at)),
@@ -135,7 +83,7 @@ fn write(text: &mut Text, page: &Page) {
             .dependencies
             .iter()
             .map(|edge| {
-                let other = page.others.get(&edge.depends_on_id);
+                let other = details.dependencies.iter().find(|other| other.id == edge.depends_on_id);
                 vec![
                     styled(DIM, &edge.word),
                     cell(&edge.depends_on_id),
@@ -146,7 +94,7 @@ fn write(text: &mut Text, page: &Page) {
             .collect();
         text.table(&rows);
     }
-    for (title, others) in [("Waiting for it", &page.waiting), ("Parts", &page.parts)] {
+    for (title, others) in [("Waiting for it", &details.waiting), ("Parts", &details.parts)] {
         if !others.is_empty() {
             text.gap();
             text.heading(title);
@@ -163,7 +111,7 @@ fn write(text: &mut Text, page: &Page) {
             comment.text.lines().for_each(|line| text.line(line));
         }
     }
-    if page.is_ready {
+    if details.is_ready {
         text.line("It is ready.");
     }
 }

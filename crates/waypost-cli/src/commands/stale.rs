@@ -2,11 +2,11 @@
 
 use std::process::ExitCode;
 
+use waypost::ops::issue::{IssueContext, IssueQuery, Selector};
 use waypost_core::Result;
 use waypost_core::time::Timestamp;
 
 use crate::CommandContext;
-use crate::issues::Column;
 
 /// List open issues without recent updates, oldest first
 #[derive(clap::Args)]
@@ -19,9 +19,19 @@ pub(crate) struct Args {
     limit: usize,
 }
 
+impl IssueQuery for Args {
+    fn limit(&self) -> usize {
+        self.limit
+    }
+
+    fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
+        let since = Timestamp::from_millis(context.now.as_millis() - i64::from(self.days) * 86_400_000);
+        Ok(Box::new(move |index, limit| index.stale(since, limit)))
+    }
+}
+
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let since = Timestamp::from_millis(ledger_cx.now.as_millis() - i64::from(args.days) * 86_400_000);
-    cx.list(&ledger_cx, args.limit, Column::DEFAULT, |index, limit| index.stale(since, limit))?;
+    cx.list(&ledger_cx, args, &[])?;
     Ok(ExitCode::SUCCESS)
 }

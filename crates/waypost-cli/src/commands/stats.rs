@@ -14,7 +14,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let counts = cx.with_index(&ledger_cx, |index| index.counts(ledger_cx.now))?;
+    let counts = ledger_cx.with_index(|index| index.counts(ledger_cx.now))?;
     let by_priority: Vec<(String, usize)> =
         counts.open_by_priority.iter().map(|(priority, count)| (format!("P{priority}"), *count)).collect();
     let object = |counts: &[(String, usize)]| -> Map<String, Value> {

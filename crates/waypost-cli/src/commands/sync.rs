@@ -7,8 +7,8 @@ use waypost_core::{Kind, Result, path_text};
 
 use crate::CommandContext;
 use crate::escape::escape;
-use crate::issues::LedgerContext;
 use crate::ui::Text;
+use waypost::ops::issue::IssueContext;
 use waypost::proposals::{Outcome, merge_answered_proposals};
 use waypost::repos::Repo;
 use waypost::sync::{Fetched, Options, Synced, fetch_project, sync, timeout};
@@ -107,7 +107,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 /// Fetches the project that receives proposals. A failure is a warning, so that the rest is still synced.
-fn fetch(cx: &mut CommandContext, ledger_cx: &LedgerContext, options: Options) -> Result<Option<Fetched>> {
+fn fetch(cx: &mut CommandContext, ledger_cx: &IssueContext, options: Options) -> Result<Option<Fetched>> {
     let project = &ledger_cx.ledger.repos()[0];
     if !options.dry_run {
         cx.ui.progress(&escape(&format!("Fetching {}", project.path().display())))?;

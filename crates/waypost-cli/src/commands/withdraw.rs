@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 use crate::CommandContext;
+use crate::issues::target;
 use waypost::proposals::withdraw;
 
 /// Withdraw a proposal: removes its copy from the project's ledger
@@ -20,7 +21,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let target = ledger_cx.target(args.target.as_deref())?;
+    let target = target(&ledger_cx, args.target.as_deref())?;
     let record = withdraw(&ledger_cx.place, &ledger_cx.ledger, &args.issue, target)?;
     cx.answer_changed(&ledger_cx, "Withdrawn", &[(record, ledger_cx.ledger.route().number)])?;
     Ok(ExitCode::SUCCESS)

@@ -656,7 +656,7 @@ fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
 fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
     let ledger_cx = cx.open_ledgers()?;
     let epic =
-        cx.with_index(&ledger_cx, |index| epics::plan(index, ledger_cx.ledger.terms(), &args.issue, ledger_cx.now))?;
+        ledger_cx.with_index(|index| epics::plan(index, ledger_cx.ledger.terms(), &args.issue, ledger_cx.now))?;
     for warning in &epic.warnings {
         cx.ui.warn(warning);
     }

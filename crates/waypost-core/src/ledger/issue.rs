@@ -12,6 +12,7 @@ use serde_json::value::RawValue;
 use super::record::{Key, Raw};
 use super::vocabulary::{DEFAULT_PRIORITY, DependencyKind};
 use crate::time::Timestamp;
+use crate::{Error, Result};
 
 /// The end of the year 9999.
 const FAR_FUTURE: Timestamp = Timestamp::from_millis(253_402_300_799_000);
@@ -368,6 +369,63 @@ pub fn parse_time(text: &str) -> Option<Timestamp> {
     let utc = |moment: jiff::civil::DateTime| jiff::tz::TimeZone::UTC.to_timestamp(moment).ok();
     let moment = text.parse::<jiff::Timestamp>().ok().or_else(|| text.parse().ok().and_then(utc))?;
     Some(Timestamp::from_millis(moment.as_millisecond()))
+}
+
+/// Parses a time, a day or an offset into the future; an empty text is None.
+pub fn parse_time_ahead(text: &str, now: Timestamp) -> Result<Option<Timestamp>> {
+    if text.is_empty() {
+        return Ok(None);
+    }
+    let ahead = text.strip_prefix('+').or_else(|| text.strip_prefix("in ")).unwrap_or(text);
+    let found = parse_offset(ahead).map(|millis| offset(now, millis)).or_else(|| parse_named_day(text, now));
+    found.or_else(|| parse_time(text)).map(Some).ok_or_else(|| {
+        Error::invalid(format!("{text:?} is not a time"))
+            .hint("use 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, or an offset from now: 14d, 36h, 2w")
+    })
+}
+
+/// Parses a time, a day or an age; with a plus, an offset into the future.
+pub fn parse_time_ago(text: &str, now: Timestamp) -> Result<Timestamp> {
+    let (sign, age) = match text.strip_prefix('+') {
+        Some(ahead) => (1, ahead),
+        None => (-1, text.strip_prefix('-').or_else(|| text.strip_suffix(" ago")).unwrap_or(text)),
+    };
+    let found = parse_offset(age).map(|millis| offset(now, sign * millis)).or_else(|| parse_named_day(text, now));
+    found.or_else(|| parse_time(text)).ok_or_else(|| {
+        Error::invalid(format!("{text:?} is not a time"))
+            .hint("use 2026-12-01, 2026-12-01T09:00:00Z, or an age: 14d, 36h, 2w")
+    })
+}
+
+/// Parses an offset such as `14d` or `2 weeks` to milliseconds.
+fn parse_offset(text: &str) -> Option<i64> {
+    const UNITS: &[(&[&str], i64)] = &[
+        (&["s", "sec", "secs", "second", "seconds"], 1),
+        (&["m", "min", "mins", "minute", "minutes"], 60),
+        (&["h", "hour", "hours"], 3_600),
+        (&["d", "day", "days"], 86_400),
+        (&["w", "week", "weeks"], 7 * 86_400),
+    ];
+    let text = text.trim();
+    let (number, unit) = text.split_at(text.find(|char: char| !char.is_ascii_digit())?);
+    let (_, seconds) = UNITS.iter().find(|(names, _)| names.contains(&unit.trim_start()))?;
+    number.parse::<i64>().ok()?.checked_mul(*seconds)?.checked_mul(1_000)
+}
+
+/// Parses yesterday, today or tomorrow to the start of that day in UTC.
+fn parse_named_day(text: &str, now: Timestamp) -> Option<Timestamp> {
+    const DAY: i64 = 86_400_000;
+    let days = match text {
+        "yesterday" => -1,
+        "today" => 0,
+        "tomorrow" => 1,
+        _ => return None,
+    };
+    Some(Timestamp::from_millis((now.as_millis().div_euclid(DAY) + days) * DAY))
+}
+
+fn offset(now: Timestamp, millis: i64) -> Timestamp {
+    Timestamp::from_millis(now.as_millis().saturating_add(millis))
 }
 
 #[cfg(test)]

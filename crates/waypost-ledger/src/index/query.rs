@@ -42,10 +42,14 @@ pub struct Summary {
     pub labels: Vec<String>,
     /// The number of the ledger it is in.
     pub ledger: usize,
+    /// `local` or `proposed`; none for canonical issues.
+    pub visibility: Option<String>,
+    /// The agent or person who created it.
+    pub created_by: Option<String>,
 }
 
 pub(super) const SUMMARY: &str = "issue.id, issue.title, status, priority, issue_type, assignee, created_at, updated_at, \
-                                  closed_at, due_at, parent_id, labels, issue.ledger";
+                                  closed_at, due_at, parent_id, labels, issue.ledger, visibility, created_by";
 
 pub(super) fn summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<Summary> {
     let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
@@ -63,7 +67,14 @@ pub(super) fn summary(row: &rusqlite::Row<'_>) -> rusqlite::Result<Summary> {
         parent_id: row.get(10)?,
         labels: labels_from_text(row.get_ref(11)?.as_str()?),
         ledger: row.get(12)?,
+        visibility: row.get(13)?,
+        created_by: row.get(14)?,
     })
+}
+
+/// Returns the SQL condition that an issue is not in a ledger.
+fn except(ledger: Option<usize>) -> String {
+    ledger.map(|ledger| format!(" AND issue.ledger <> {ledger}")).unwrap_or_default()
 }
 
 /// Returns a limit for SQL, in which a negative number means no limit.
@@ -110,6 +121,10 @@ pub struct Filter {
     pub assignee: Option<String>,
     /// Is a part of this issue. The empty text selects issues without a parent.
     pub parent: Option<String>,
+    /// Has this visibility: `local`, `proposed` or `canonical`.
+    pub visibility: Option<String>,
+    /// Was created by this agent or person. The empty text selects issues without an author.
+    pub author: Option<String>,
     /// Contains this text in its title or description, ignoring case.
     pub text: Option<String>,
     /// Was created in this range.
@@ -149,6 +164,36 @@ pub enum Sort {
     Id,
     /// By title.
     Title,
+}
+
+impl Sort {
+    /// Parses the name of a sort key.
+    pub fn parse(name: &str) -> Result<Sort> {
+        Ok(match name {
+            "priority" => Sort::Priority,
+            "created" => Sort::Created,
+            "updated" => Sort::Updated,
+            "closed" => Sort::Closed,
+            "due" => Sort::Due,
+            "id" => Sort::Id,
+            "title" => Sort::Title,
+            _ => {
+                return Err(Error::invalid(format!("unknown sort key {name:?}"))
+                    .hint("use priority, created, updated, closed, due, id or title"));
+            }
+        })
+    }
+}
+
+impl Filter {
+    /// Returns the filter with the prefix of the parent's id expanded to the full id.
+    pub fn with_full_parent(&self, index: &Index) -> Result<Filter> {
+        let parent = match self.parent.as_deref() {
+            Some(prefix) if !prefix.is_empty() => Some(index.find(prefix)?),
+            other => other.map(str::to_owned),
+        };
+        Ok(Filter { parent, ..self.clone() })
+    }
 }
 
 impl Sort {
@@ -251,6 +296,11 @@ impl Condition {
         }
         condition.equal_or_null("assignee", filter.assignee.as_ref());
         condition.equal_or_null("parent_id", filter.parent.as_ref());
+        condition.equal_or_null("created_by", filter.author.as_ref());
+        // The index has null for canonical.
+        let visibility =
+            filter.visibility.as_deref().map(|name| if name == "canonical" { "" } else { name }.to_owned());
+        condition.equal_or_null("visibility", visibility.as_ref());
         condition.within("created_at", filter.created);
         condition.within("updated_at", filter.updated);
         condition.within("closed_at", filter.closed_at);
@@ -394,25 +444,33 @@ impl Index {
 
     /// Returns at most `limit` ready issues, most urgent first.
     pub fn ready(&self, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
+        self.ready_except(None, now, limit)
+    }
+
+    /// Returns at most `limit` ready issues that are not in a ledger, most urgent first.
+    pub fn ready_except(&self, ledger: Option<usize>, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
         let sql = format!(
-            "SELECT {SUMMARY} FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1){} \
+            "SELECT {SUMMARY} FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1){}{} \
              ORDER BY urgency, priority, created_at, id LIMIT ?2",
-            self.only()
+            self.only(),
+            except(ledger)
         );
         self.all(&sql, (now.as_millis(), sql_limit(limit)), summary)
     }
 
     /// Returns the issue that a caller gets who claims without naming one.
     pub fn next(&self, now: Timestamp) -> Result<Option<String>> {
-        Ok(self.claimable(now, 1)?.pop())
+        Ok(self.claimable_except(None, now, 1)?.pop())
     }
 
-    /// Returns at most `limit` issues for a caller who claims without naming one, most urgent first.
-    pub fn claimable(&self, now: Timestamp, limit: u32) -> Result<Vec<String>> {
+    /// Returns at most `limit` issues for a caller who claims without naming one and cannot write a ledger, most urgent
+    /// first.
+    pub fn claimable_except(&self, ledger: Option<usize>, now: Timestamp, limit: u32) -> Result<Vec<String>> {
         let sql = format!(
             "SELECT id FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
-             AND instr(labels, ?2) = 0{} ORDER BY urgency, priority, created_at, id LIMIT ?3",
-            self.only()
+             AND instr(labels, ?2) = 0{}{} ORDER BY urgency, priority, created_at, id LIMIT ?3",
+            self.only(),
+            except(ledger)
         );
         self.all(&sql, (now.as_millis(), format!("\n{NO_AUTO_CLAIM}\n"), limit), |row| row.get(0))
     }

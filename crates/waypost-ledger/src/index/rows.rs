@@ -30,6 +30,8 @@ pub(super) struct IssueRow {
     updated_at: Option<Timestamp>,
     closed_at: Option<Timestamp>,
     due_at: Option<Timestamp>,
+    visibility: Option<&'static str>,
+    created_by: Option<String>,
     edges: Vec<(String, String)>,
     /// The united record of several lines.
     united: Option<String>,
@@ -47,6 +49,8 @@ impl IssueRow {
         IssueRow {
             line,
             ledger,
+            visibility: issue.visibility().as_field(),
+            created_by: issue.created_by,
             facts: Facts {
                 id: issue.id,
                 category: terms.statuses.category(&issue.status),
@@ -228,8 +232,9 @@ impl Index {
         self.execute(
             "INSERT OR REPLACE INTO issue (id, line, ledger, title, status, category, priority, issue_type, assignee, created_at, \
              updated_at, closed_at, due_at, defer_until, parent_id, labels, is_pinned, urgency, is_ready, waits_for, \
-             is_held, wakes_at, freed_at, united) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24)",
+             is_held, wakes_at, freed_at, united, visibility, created_by) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, \
+             ?25, ?26)",
             rusqlite::params![
                 facts.id,
                 row.line,
@@ -255,6 +260,8 @@ impl Index {
                 millis(standing.wakes_at),
                 millis(standing.above.freed_at),
                 row.united,
+                row.visibility,
+                row.created_by,
             ],
         )?;
         for (other, kind) in &row.edges {

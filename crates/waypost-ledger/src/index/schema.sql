@@ -48,6 +48,9 @@ CREATE TABLE issue (
     due_at      INTEGER,
     defer_until INTEGER,
     parent_id   TEXT,
+    -- Null for canonical issues.
+    visibility  TEXT,
+    created_by  TEXT,
     -- A newline before each label and after the last.
     labels      TEXT NOT NULL,
     is_pinned   INTEGER NOT NULL,

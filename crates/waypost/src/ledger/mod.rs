@@ -449,7 +449,7 @@ impl Ledger {
         let origin = new.edit.parent_id.as_deref().filter(|parent| !parent.is_empty());
         for id in origin.into_iter().chain(new.discovered_from.as_deref()) {
             if let Some(number) = owner(id)?
-                && (number != 0 || !self.route.is_protected)
+                && self.may_write(number)
             {
                 return Ok(number);
             }
@@ -517,7 +517,12 @@ impl Ledger {
 
     /// Returns whether the user may write a ledger.
     pub fn may_write(&self, number: usize) -> bool {
-        number != 0 || !self.route.is_protected
+        self.protected() != Some(number)
+    }
+
+    /// Returns the number of the ledger that the user may not write, if there is one.
+    pub fn protected(&self) -> Option<usize> {
+        self.route.is_protected.then_some(0)
     }
 
     /// Makes several changes of one ledger atomically.

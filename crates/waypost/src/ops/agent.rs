@@ -7,7 +7,7 @@ use waypost_core::op::{Access, Effect, IntroduceAgent, JobAccess, Operation};
 use waypost_core::work::context::Context;
 use waypost_ledger::{Index, Summary};
 
-use super::issue::with_index;
+use super::issue::read_index;
 use crate::claims;
 use crate::ledger::Ledger;
 use crate::operation::{AppContext, AppEntry, AppOperation};
@@ -65,9 +65,10 @@ fn ready_issues(cx: &mut AppContext<'_>, repo: Option<&str>) -> Result<Vec<Strin
     }
     let (ledger, unreachable) = Ledger::narrowed(place, repo, &[])?;
     cx.warnings.extend(unreachable);
-    let (held, now) = (claims::held_by_others_in(cx.session()?)?, ledger.now());
-    let read = |index: &Index| claims::ready(index, &held, now, Some(MAX_READY_ISSUES + 1));
-    let found = with_index(&ledger, &mut cx.warnings, read)?;
+    let held = claims::held_by_others_in(cx.session()?)?;
+    let read = |index: &Index| claims::ready(index, &ledger, &held, Some(MAX_READY_ISSUES + 1));
+    let (found, warnings) = read_index(&ledger, read)?;
+    cx.warnings.extend(warnings);
     let line = |issue: &Summary| format!("{} {}, priority {}", issue.id, issue.title, issue.priority);
     Ok(found.iter().map(line).collect())
 }

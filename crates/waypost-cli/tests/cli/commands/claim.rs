@@ -7,6 +7,7 @@ use waypost_testkit::{Run, Sandbox, strace};
 use crate::support::claims::{at, end, start};
 use crate::support::jobs::until;
 use crate::support::ledger::{LEDGER, add, at_once, ids};
+use crate::support::repos::contributor;
 use crate::support::sandbox;
 use crate::support::transfers::is_being_written;
 
@@ -204,4 +205,28 @@ fn of_a_hundred_and_fifty_claims_of_one_issue_one_wins() {
     let won = outputs.iter().filter(|output| output.status.success()).count();
     let refused = outputs.iter().filter(|output| output.status.code() == Some(4)).count();
     assert_eq!((won, refused), (1, 149));
+}
+
+#[test]
+fn a_contributor_is_offered_only_issues_that_they_may_claim() {
+    let sandbox = sandbox();
+    let (_, fork, _) = contributor(&sandbox);
+    let run = sandbox.way(&fork, ["claim", "--agent", "ada"]).fails(6);
+    assert!(run.stderr.contains("nothing is ready"), "{}", run.stderr);
+    let mine = add(&sandbox, &fork, &["Explore dark mode", "-p", "4"]);
+    let listed = sandbox.way(&fork, ["ready"]);
+    assert_eq!(listed.code, 0, "{listed:?}");
+    assert!(listed.stdout.contains(&mine) && !listed.stdout.contains("up-1"), "{}", listed.stdout);
+    assert!(
+        listed.stderr.contains("not listed: 1 ready issue of fork, whose ledger you may not write"),
+        "{}",
+        listed.stderr
+    );
+    let explained = sandbox.way(&fork, ["ready", "--explain", "up-1", "--json"]).data();
+    assert_eq!(
+        (&explained["ready"], &explained["reasons"]),
+        (&false.into(), &["you may not write its ledger"].as_slice().into())
+    );
+    let claimed = sandbox.way(&fork, ["claim", "--agent", "ada", "--json"]).data();
+    assert_eq!(claimed["id"], mine.as_str());
 }

@@ -5,6 +5,7 @@ use expect_test::expect;
 
 use crate::support::issues::many;
 use crate::support::ledger::{add, ids};
+use crate::support::repos::contributor;
 use crate::support::sandbox;
 
 #[test]
@@ -101,4 +102,39 @@ fn issues_are_found_by_text_label_assignee_and_age() {
     let later = [("WAYPOST_TEST_CLOCK", "2026-03-01T00:00:00Z".as_ref())];
     let stale = sandbox.way_with(&repo, &later, ["stale", "--json"]).data();
     assert_eq!(stale.as_array().unwrap().len(), 2, "the closed one does not count");
+}
+
+#[test]
+fn repository_visibility_and_author_are_shown_where_they_differ() {
+    let sandbox = sandbox();
+    let (_, fork, _) = contributor(&sandbox);
+    let mine = add(&sandbox, &fork, &["Mine"]);
+    let row = |id: &str| -> Vec<String> {
+        let listed = sandbox.way(&fork, ["list"]).ok().stdout;
+        let line = listed.lines().find(|line| line.starts_with(id)).unwrap_or_else(|| panic!("{listed}"));
+        line.split_whitespace().map(str::to_owned).collect()
+    };
+    assert_eq!(row("up-1")[5..], ["fork", "canonical", "-", "Theirs"]);
+    assert_eq!(row(&mine)[5..], ["planning", "local", "tester", "Mine"]);
+    for (args, expected) in [
+        (["--visibility", "local"], mine.as_str()),
+        (["--visibility", "canonical"], "up-1"),
+        (["--author", "tester"], &mine),
+        (["--author", ""], "up-1"),
+    ] {
+        assert_eq!(ids(&sandbox, &fork, &[&["list"], &args[..]].concat()), [expected], "{args:?}");
+    }
+    let _ = sandbox.way(&fork, ["list", "--visibility", "secret"]).fails(2);
+    let shown = sandbox.way(&fork, ["show", &mine]).ok().stdout;
+    let facts: Vec<&str> =
+        shown.lines().filter(|line| !line.contains("created") && !line.contains("updated")).collect();
+    for fact in ["repository  planning", "visibility  local", "author      tester"] {
+        assert!(facts.iter().any(|line| line.trim() == fact), "{fact}: {shown}");
+    }
+    // In a single repository with one author, the columns would only repeat themselves.
+    let repo = sandbox.git_repo("alone");
+    let _ = add(&sandbox, &repo, &["One"]);
+    let _ = add(&sandbox, &repo, &["Two"]);
+    let listed = sandbox.way(&repo, ["list"]).ok().stdout;
+    assert!(!listed.contains("tester") && !listed.contains("canonical"), "{listed}");
 }

@@ -129,6 +129,11 @@ fn agents_and_issues() -> Vec<Case> {
             .mcp("issue", json!({ "do": "depend", "id": "$i3", "on": "$i2" })),
         case("undepend_issue", json!({ "issue": "$i3", "on": "$i2" }), "dep rm $i3 $i2").by("ann"),
         case("list_issues", json!({ "limit": 10 }), "list --limit 10").mcp("issues", json!({ "do": "list", "limit": 10 })),
+        case(
+            "list_issues",
+            json!({ "priorities": [1, 2], "no_label": ["later"], "created_after": "1d", "sort": "title", "reverse": true, "limit": 10 }),
+            "list -p 1-2 --no-label later --created-after 1d --sort title --reverse --limit 10",
+        ),
         case("ready_issues", json!({ "limit": 10 }), "ready --limit 10").mcp("issues", json!({ "do": "ready", "limit": 10 })),
         case("ready_issues", json!({ "limit": 1 }), "ready --limit 1").mcp("issues", json!({ "do": "ready", "limit": 1 })),
         case("blocked_issues", json!({}), "blocked"),

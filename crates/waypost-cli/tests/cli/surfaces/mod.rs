@@ -209,7 +209,11 @@ impl Routes {
         }
         if *is_get && !arguments.is_empty() {
             let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let pairs = arguments.iter().map(|(name, value)| format!("{name}={}", text(value).replace(' ', "%20")));
+            let pairs = arguments.iter().flat_map(|(name, value)| {
+                // A list is a parameter that is given several times.
+                let values = value.as_array().map_or(std::slice::from_ref(value), Vec::as_slice);
+                values.iter().map(move |value| format!("{name}={}", text(value).replace(' ', "%20")))
+            });
             path = format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"));
             arguments = Map::new();
         }

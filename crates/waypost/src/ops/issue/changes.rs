@@ -11,9 +11,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::{IssueChange, IssueContext, IssueOperation, IssueRecord};
-use crate::claims;
 use crate::ledger::{Change, Edit, New};
-use crate::merge_driver::ensure_driver;
 
 /// Fields of an issue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -143,7 +141,7 @@ impl IssueOperation for AddIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+    fn run(self, context: &IssueContext) -> Result<IssueRecord> {
         context.change(&self.change()?)
     }
 }
@@ -196,7 +194,7 @@ impl IssueOperation for UpdateIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+    fn run(self, context: &IssueContext) -> Result<IssueRecord> {
         let change = self.change()?;
         match change.plain() {
             Change::Update(_, edit) if *edit == Edit::default() => Err(Error::invalid("no fields to change")),
@@ -244,7 +242,7 @@ macro_rules! change {
                 self.repo.as_deref()
             }
 
-            fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+            fn run(self, context: &IssueContext) -> Result<IssueRecord> {
                 context.change(&self.change()?)
             }
         }
@@ -361,11 +359,9 @@ impl IssueOperation for ClaimIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<ClaimedIssue> {
-        let (id, lease) = claims::claim(context.place, &context.ledger, self.issue.as_deref(), self.ttl_ms)?;
-        ensure_driver(context.place);
-        let entry = context.with_index(|index| index.get_by_prefix(&id))?;
-        Ok(ClaimedIssue { issue: context.shown(&entry.record, entry.ledger)?, lease })
+    fn run(self, context: &IssueContext) -> Result<ClaimedIssue> {
+        let ((record, ledger), lease) = context.claim(self.issue.as_deref(), self.ttl_ms)?;
+        Ok(ClaimedIssue { issue: context.shown(&record, ledger)?, lease })
     }
 }
 

@@ -1,6 +1,7 @@
-//! Operations on issues, called by name with JSON arguments.
+//! Operations on issues. They are not in the table of the store: issues live in ledgers.
 //!
-//! They are not in the table of the store: issues live in ledgers. Commands make the same changes through [`apply`].
+//! Requests call them by name with JSON arguments. Commands use the same [`IssueContext`] and the same queries, and
+//! print typed results.
 
 pub mod batch;
 mod changes;
@@ -9,25 +10,31 @@ mod queries;
 use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+use waypost_core::ledger::issue::Issue;
+use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::record::Record;
+use waypost_core::model::Lease;
 use waypost_core::op::Operation;
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result, path_text};
 use waypost_ledger::{Index, Summary};
 
-use crate::claims;
+use crate::claims::{self, Held};
 use crate::history;
 use crate::ledger::{Change, Ledger};
 use crate::merge_driver::ensure_driver;
 use crate::operation::{AppContext, AppEntry, AppOperation};
 use crate::place::Place;
 use crate::prune::prune_large;
+use crate::session::Warnings;
 use changes::{
     AddIssue, ClaimIssue, CloseIssue, CommentIssue, DeleteIssue, DependIssue, ReleaseIssue, ReopenIssue, UndependIssue,
     UpdateIssue,
 };
-use queries::{BlockedIssues, ExplainIssue, ListIssues, ReadyIssues, SearchIssues, ShowIssue};
+use queries::{BlockedIssues, ExplainIssue, ShowIssue};
+pub use queries::{ListIssues, ReadyIssues, SearchIssues};
 
 /// All operations on issues.
 pub static TABLE: &[AppEntry] = &[
@@ -49,85 +56,235 @@ pub static TABLE: &[AppEntry] = &[
     AppEntry::of::<UpdateIssue>(),
 ];
 
+/// The ledgers that a command or a request uses, with the state that all queries and changes need.
+pub struct IssueContext {
+    /// The place of the caller.
+    pub place: Place,
+    /// The ledgers.
+    pub ledger: Ledger,
+    /// The time of the request.
+    pub now: Timestamp,
+    /// The issues on which other agents hold a lease.
+    pub held: Held,
+    warnings: Warnings,
+}
+
 /// The outcome of changes to issues.
 pub struct Changed {
     /// Each changed issue, with the number of its ledger.
     pub records: Vec<(Record, usize)>,
     /// Number of closed issues that were pruned, because the ledger was too large.
     pub pruned: usize,
-    /// Warnings: the changes were made in any case.
-    pub warnings: Vec<String>,
 }
 
-/// Applies several changes: all or none. Each may have a position in a file, for error messages. A dry run only checks
-/// whether they are possible.
-///
-/// The first change in a clone also configures git's merge driver for the ledger. Changes that only the holder of an
-/// issue may make are refused to others unless forced. Closing, deleting or releasing an issue ends its lease. A ledger
-/// that is too large is pruned.
-pub fn apply(place: &Place, ledger: &Ledger, changes: &[(&str, &Change)], dry_run: bool) -> Result<Changed> {
-    let records = ledger.apply_placed(changes, dry_run, |issues| claims::require_claims(place, issues))?;
-    ensure_driver(place);
-    let mut outcome = Changed { records, pruned: 0, warnings: Vec::new() };
-    if dry_run {
-        return Ok(outcome);
+/// The issues that a query found.
+pub struct FoundIssues {
+    /// The issues as the index knows them.
+    pub summaries: Vec<Summary>,
+    /// Their records with the numbers of their ledgers, if the caller wanted them.
+    pub records: Vec<(Record, usize)>,
+    /// Whether there are more than the limit.
+    pub has_more: bool,
+}
+
+/// An issue with its computed state and its related issues.
+pub struct IssueDetails {
+    /// Its record, with the number of its ledger.
+    pub record: (Record, usize),
+    /// Its fields.
+    pub issue: Issue,
+    /// Whether it is ready.
+    pub is_ready: bool,
+    /// Reasons why it is not ready.
+    pub reasons: Vec<String>,
+    /// The issues it depends on, as far as they are in the ledgers.
+    pub dependencies: Vec<Summary>,
+    /// The issues that it blocks.
+    pub waiting: Vec<Summary>,
+    /// Its children.
+    pub parts: Vec<Summary>,
+}
+
+/// Selects issues from the index, at most as many as the second argument says.
+pub type Selector<'a> = Box<dyn Fn(&Index, Option<usize>) -> Result<Vec<Summary>> + 'a>;
+
+/// A query that lists issues.
+pub trait IssueQuery {
+    /// Returns the maximum number of issues; 0 for all.
+    fn limit(&self) -> usize;
+
+    /// Checks and prepares the query, and returns the function that runs it.
+    fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>>;
+}
+
+impl IssueContext {
+    /// Opens the ledgers of the place, or only that of `repo`, and those of the named repositories. Delivers pending
+    /// notices first. Warnings are added to `warnings`, also later ones.
+    pub fn open(place: Place, repo: Option<&str>, named: &[Option<&str>], warnings: Warnings) -> Result<IssueContext> {
+        let (ledger, unreachable) = Ledger::narrowed(&place, repo, named)?;
+        warnings.add(unreachable);
+        let (now, held) = (ledger.now(), claims::held_by_others(&place)?);
+        Ok(IssueContext { place, ledger, now, held, warnings })
     }
-    let ends_lease = |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
-    let ended: Vec<(String, bool)> = changes
-        .iter()
-        .zip(&outcome.records)
-        .filter(|((_, change), _)| ends_lease(change.plain()))
-        .filter_map(|((_, change), (record, _))| Some((record.text("id")?, change.is_forced())))
-        .collect();
-    if !ended.is_empty()
-        && let Err(error) = claims::release(place, &ended, "the issue was closed, deleted or released")
-    {
-        outcome.warnings.push(format!("the lease was not ended, and expires later: {}", error.full_message()));
+
+    /// Reads the index, and adds warnings about conflict markers and unreadable lines.
+    pub fn with_index<T>(&self, read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+        let (answer, warnings) = read_index(&self.ledger, read)?;
+        self.warnings.add(warnings);
+        Ok(answer)
     }
-    for pruned in prune_large(place, ledger) {
-        match pruned {
-            Ok(pruned) => outcome.pruned += pruned.issues.len(),
-            Err(error) => {
-                outcome.warnings.push(format!("the ledger could not be pruned: {}", error.full_message()));
+
+    /// Runs a query. The records cost more than the summaries.
+    pub fn find(&self, query: &impl IssueQuery, with_records: bool) -> Result<FoundIssues> {
+        let limit = query.limit();
+        // One more than the limit shows whether there are more.
+        let fetched = (limit > 0).then(|| limit.saturating_add(1));
+        let select = query.selector(self)?;
+        self.with_index(|index| {
+            let mut summaries = select(index, fetched)?;
+            let has_more = limit > 0 && summaries.len() > limit;
+            if has_more {
+                summaries.truncate(limit);
+            }
+            let read = if with_records { summaries.as_slice() } else { &[] };
+            let records = read.iter().map(|summary| index.record(summary)).collect::<Result<_>>()?;
+            Ok(FoundIssues { summaries, records, has_more })
+        })
+    }
+
+    /// Returns an issue with its computed state and its related issues. An issue that was removed from the ledger comes
+    /// from the history of the repository.
+    pub fn details(&self, id_or_prefix: &str) -> Result<IssueDetails> {
+        let found = self.with_index(|index| {
+            let entry = index.get_by_prefix(id_or_prefix)?;
+            let id = &entry.issue.id;
+            let summaries = |ids: Vec<String>| -> Result<Vec<Summary>> {
+                Ok(ids.iter().map(|id| index.summary(id)).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+            };
+            let reasons = self.reasons(id, entry.ledger, &index.obstacles(id, self.now)?);
+            let waiting = index.dependents(id)?.into_iter().filter(|(_, kind)| kind == "blocks").map(|(id, _)| id);
+            Ok(IssueDetails {
+                is_ready: reasons.is_empty(),
+                reasons,
+                dependencies: summaries(
+                    entry.issue.dependencies.iter().map(|edge| edge.depends_on_id.clone()).collect(),
+                )?,
+                waiting: summaries(waiting.collect())?,
+                parts: summaries(index.parts(id)?)?,
+                record: (entry.record, entry.ledger),
+                issue: entry.issue,
+            })
+        });
+        found.or_else(|error| {
+            let record = self.find_in_history(error, id_or_prefix)?;
+            let (issue, _) = Issue::read(&record).ok_or_else(|| Error::internal("the record is not an issue"))?;
+            let (reasons, dependencies, waiting, parts) = Default::default();
+            Ok(IssueDetails { record: (record, 0), issue, is_ready: false, reasons, dependencies, waiting, parts })
+        })
+    }
+
+    /// Returns the reasons why an issue of a ledger is not ready for the caller.
+    pub fn reasons(&self, id: &str, ledger: usize, obstacles: &[Reason]) -> Vec<String> {
+        claims::reasons(&self.ledger, ledger, &self.held, id, obstacles)
+    }
+
+    /// Applies several changes: all or none. Each may have a position in a file, for error messages. A dry run only
+    /// checks whether they are possible.
+    ///
+    /// The first change in a clone also configures git's merge driver for the ledger. Changes that only the holder of
+    /// an issue may make are refused to others unless forced. Closing, deleting or releasing an issue ends its lease. A
+    /// ledger that is too large is pruned.
+    pub fn apply(&self, changes: &[(&str, &Change)], dry_run: bool) -> Result<Changed> {
+        let (place, ledger) = (&self.place, &self.ledger);
+        let records = ledger.apply_placed(changes, dry_run, |issues| claims::require_claims(place, issues))?;
+        ensure_driver(place);
+        let mut outcome = Changed { records, pruned: 0 };
+        if dry_run {
+            return Ok(outcome);
+        }
+        let ends_lease =
+            |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
+        let ended: Vec<(String, bool)> = changes
+            .iter()
+            .zip(&outcome.records)
+            .filter(|((_, change), _)| ends_lease(change.plain()))
+            .filter_map(|((_, change), (record, _))| Some((record.text("id")?, change.is_forced())))
+            .collect();
+        if !ended.is_empty()
+            && let Err(error) = claims::release(place, &ended, "the issue was closed, deleted or released")
+        {
+            self.warn(format!("the lease was not ended, and expires later: {}", error.full_message()));
+        }
+        for pruned in prune_large(place, ledger) {
+            match pruned {
+                Ok(pruned) => outcome.pruned += pruned.issues.len(),
+                Err(error) => self.warn(format!("the ledger could not be pruned: {}", error.full_message())),
             }
         }
+        Ok(outcome)
     }
-    Ok(outcome)
-}
 
-/// Returns a record for output: all its fields unchanged, and its repository as `source_repo`.
-pub fn shown(ledger: &Ledger, record: &Record, number: usize) -> Result<Record> {
-    let mut shown = record.clone();
-    let repository = ledger.repos().get(number).map(|repo| path_text::to_text(repo.path()));
-    shown.set("source_repo", &repository)?;
-    Ok(shown)
-}
+    /// Claims an issue, in its ledger and with a lease: the named one, else the first ready one.
+    pub fn claim(&self, issue: Option<&str>, ttl_ms: Option<u64>) -> Result<((Record, usize), Lease)> {
+        let (id, lease) = claims::claim(&self.place, &self.ledger, issue, ttl_ms)?;
+        ensure_driver(&self.place);
+        let entry = self.with_index(|index| index.get_by_prefix(&id))?;
+        Ok(((entry.record, entry.ledger), lease))
+    }
 
-/// The warning about a ledger with conflict markers.
-pub const CONFLICTED: &str = "the ledger has conflict markers and is read as if merged; run way resolve";
+    /// Returns a record for output: all its fields unchanged, and its repository as `source_repo`.
+    pub fn shown(&self, record: &Record, ledger: usize) -> Result<IssueRecord> {
+        let mut shown = record.clone();
+        let repository = self.ledger.repos().get(ledger).map(|repo| path_text::to_text(repo.path()));
+        shown.set("source_repo", &repository)?;
+        Ok(IssueRecord(shown))
+    }
 
-/// Returns the warning about unreadable lines of the ledger, if there are any.
-pub fn unread_warning(lines: usize) -> Option<String> {
-    match lines {
-        0 => None,
-        1 => Some("1 line of the ledger cannot be read; run way doctor".to_owned()),
-        lines => Some(format!("{lines} lines of the ledger cannot be read; run way doctor")),
+    /// Returns records for output.
+    pub fn shown_all<'a>(&self, records: impl IntoIterator<Item = &'a (Record, usize)>) -> Result<Vec<IssueRecord>> {
+        records.into_iter().map(|(record, ledger)| self.shown(record, *ledger)).collect()
+    }
+
+    /// Runs a query of a request.
+    fn list(&self, query: &impl IssueQuery) -> Result<IssueList> {
+        let found = self.find(query, true)?;
+        Ok(IssueList { issues: self.shown_all(&found.records)?, has_more: found.has_more })
+    }
+
+    /// Applies the change of a request, and returns the changed issue.
+    fn change(&self, change: &Change) -> Result<IssueRecord> {
+        match self.apply(&[("", change)], false)?.records.first() {
+            Some((record, ledger)) => self.shown(record, *ledger),
+            None => Err(Error::internal("the change returned no issue")),
+        }
+    }
+
+    /// Returns an issue that was removed from the ledger, from the history of the repository.
+    fn find_in_history(&self, error: Error, id: &str) -> Result<Record> {
+        let (record, commit) = history::find_after_error(error, &self.place, id)?;
+        self.warn(format!("{id} is not in the ledger any more; last in commit {}", commit.short_id()));
+        Ok(record)
+    }
+
+    fn warn(&self, warning: String) {
+        self.warnings.add([warning]);
     }
 }
 
-/// Reads the index, and adds warnings about conflict markers and unreadable lines.
-pub(super) fn with_index<T>(
-    ledger: &Ledger,
-    warnings: &mut Vec<String>,
-    mut read: impl FnMut(&Index) -> Result<T>,
-) -> Result<T> {
+/// Reads the index. Returns warnings about conflict markers and unreadable lines too.
+pub(super) fn read_index<T>(ledger: &Ledger, mut read: impl FnMut(&Index) -> Result<T>) -> Result<(T, Vec<String>)> {
     let (answer, unread, conflicted) =
         ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
+    let mut warnings = Vec::new();
     if conflicted > 0 {
-        warnings.push(CONFLICTED.to_owned());
+        warnings.push("the ledger has conflict markers and is read as if merged; run way resolve".to_owned());
     }
-    warnings.extend(unread_warning(unread));
-    Ok(answer)
+    match unread {
+        0 => {}
+        1 => warnings.push("1 line of the ledger cannot be read; run way doctor".to_owned()),
+        lines => warnings.push(format!("{lines} lines of the ledger cannot be read; run way doctor")),
+    }
+    Ok((answer, warnings))
 }
 
 /// An operation on issues.
@@ -135,7 +292,7 @@ trait IssueOperation: Operation {
     /// Returns the repository to which it is restricted, if any.
     fn repo(&self) -> Option<&str>;
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<Self::Answer>;
+    fn run(self, context: &IssueContext) -> Result<Self::Answer>;
 }
 
 /// An operation that makes one change to an issue.
@@ -149,74 +306,39 @@ trait IssueChange: Operation {
 
 impl<O: IssueOperation> AppOperation for O {
     fn run(self, cx: &mut AppContext<'_>) -> Result<O::Answer> {
-        let (ledger, unreachable) = Ledger::narrowed(cx.place, self.repo(), &[])?;
-        let warnings = cx.place.warnings.iter().cloned().chain(unreachable).collect();
-        let mut context = IssueContext { place: cx.place, ledger: ledger.with_key(cx.key), warnings };
-        let answer = IssueOperation::run(self, &mut context)?;
-        cx.warnings.extend(context.warnings);
+        let warnings = Warnings::default();
+        warnings.add(cx.place.warnings.iter().cloned());
+        let mut context = IssueContext::open(cx.place.clone(), self.repo(), &[], warnings)?;
+        context.ledger = context.ledger.with_key(cx.key);
+        let answer = IssueOperation::run(self, &context)?;
+        cx.warnings.extend(context.warnings.take());
         Ok(answer)
     }
 }
 
-/// The ledgers of a request, and the warnings about them.
-struct IssueContext<'a> {
-    place: &'a Place,
-    ledger: Ledger,
-    warnings: Vec<String>,
-}
+/// An issue: all its fields as spelled in its ledger, and its repository.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IssueRecord(Record);
 
-impl IssueContext<'_> {
-    /// Reads the index, and adds warnings about conflict markers and unreadable lines.
-    fn with_index<T>(&mut self, read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
-        with_index(&self.ledger, &mut self.warnings, read)
-    }
-
-    /// Lists at most `limit` issues, or all for 0, and returns whether there are more.
-    fn list(
-        &mut self,
-        limit: usize,
-        mut query: impl FnMut(&Index, Option<usize>) -> Result<Vec<Summary>>,
-    ) -> Result<IssueList> {
-        let fetched = (limit > 0).then(|| limit.saturating_add(1));
-        let mut records = self.with_index(|index| {
-            query(index, fetched)?.iter().map(|summary| index.record(summary)).collect::<Result<Vec<_>>>()
-        })?;
-        let has_more = limit > 0 && records.len() > limit;
-        if has_more {
-            records.truncate(limit);
-        }
-        let issues = records.iter().map(|(record, number)| self.shown(record, *number)).collect::<Result<_>>()?;
-        Ok(IssueList { issues, has_more })
-    }
-
-    /// Applies a change, and returns the changed issue.
-    fn change(&mut self, change: &Change) -> Result<IssueRecord> {
-        let changed = apply(self.place, &self.ledger, &[("", change)], false)?;
-        self.warnings.extend(changed.warnings);
-        match changed.records.first() {
-            Some((record, number)) => self.shown(record, *number),
-            None => Err(Error::internal("the change returned no issue")),
-        }
-    }
-
-    /// Returns an issue that was removed from the ledger, from the history of the repository.
-    fn find_in_history(&mut self, error: Error, id: &str) -> Result<IssueRecord> {
-        let (record, commit) = history::find_after_error(error, self.place, id)?;
-        let commit = commit.short_id();
-        self.warnings.push(format!("{id} is not in the ledger any more; last in commit {commit}"));
-        self.shown(&record, 0)
-    }
-
-    fn shown(&self, record: &Record, number: usize) -> Result<IssueRecord> {
-        let line = shown(&self.ledger, record, number)?.to_line();
-        let record = serde_json::from_str(&line);
-        record.map(IssueRecord).map_err(|error| Error::internal("a record is not JSON").because(error))
+impl IssueRecord {
+    /// Returns the issue as one line of JSON.
+    pub fn to_line(&self) -> String {
+        self.0.to_line()
     }
 }
 
-/// An issue: all its fields as in its ledger, and its repository.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub(super) struct IssueRecord(Map<String, Value>);
+impl Serialize for IssueRecord {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        RawValue::from_string(self.to_line()).map_err(serde::ser::Error::custom)?.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for IssueRecord {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<IssueRecord, D::Error> {
+        let line = Box::<RawValue>::deserialize(deserializer)?;
+        Record::parse(line.get()).map(IssueRecord).map_err(serde::de::Error::custom)
+    }
+}
 
 impl JsonSchema for IssueRecord {
     fn schema_name() -> Cow<'static, str> {
@@ -241,17 +363,17 @@ impl JsonSchema for IssueRecord {
 
 /// A page of issues.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub(super) struct IssueList {
+pub struct IssueList {
     /// The issues.
-    issues: Vec<IssueRecord>,
+    pub issues: Vec<IssueRecord>,
     /// Whether there are more.
-    has_more: bool,
+    pub has_more: bool,
 }
 
 #[cfg(test)]
 mod tests {
     use schemars::generate::SchemaSettings;
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
 

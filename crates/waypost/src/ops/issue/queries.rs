@@ -2,45 +2,109 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use waypost_core::ledger::ready::Reason;
+use waypost_core::ledger::issue::parse_time_ago;
+use waypost_core::ledger::vocabulary;
 use waypost_core::op::{Effect, Operation};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_ledger::{Filter, Sort, Summary};
+use waypost_ledger::{Filter, Range, Sort, Summary};
 
-use super::{IssueContext, IssueList, IssueOperation, IssueRecord};
+use super::{IssueContext, IssueList, IssueOperation, IssueQuery, IssueRecord, Selector};
 use crate::claims;
 
-/// Lists issues.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ListIssues {
+/// The values of the filter on visibility.
+const VISIBILITIES: &[&str] = &["local", "proposed", "canonical"];
+
+/// Lists issues. A time is a day, a time or an age: 2026-12-01, 2026-12-01T09:00:00Z, 14d, 36h, 2w; +3d is in the future.
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ListIssues {
     /// Statuses; empty for all.
-    #[serde(default)]
-    statuses: Vec<String>,
+    pub statuses: Vec<String>,
     /// Types; empty for all.
-    #[serde(default)]
-    types: Vec<String>,
+    pub types: Vec<String>,
     /// Labels that an issue must all have.
-    #[serde(default)]
-    labels: Vec<String>,
+    pub labels: Vec<String>,
+    /// Labels of which an issue must have at least one.
+    pub any_label: Vec<String>,
+    /// Labels that an issue must not have.
+    pub no_label: Vec<String>,
+    /// Priorities from 0 (highest) to 4 (lowest); empty for all.
+    pub priorities: Vec<u8>,
     /// Assignee; an empty string for unassigned issues.
-    #[serde(default)]
-    assignee: Option<String>,
+    pub assignee: Option<String>,
     /// Parent issue; an empty string for issues without a parent.
-    #[serde(default)]
-    parent: Option<String>,
+    pub parent: Option<String>,
+    /// Visibility: local, proposed or canonical.
+    pub visibility: Option<String>,
+    /// Author; an empty string for issues without one.
+    pub author: Option<String>,
     /// Text in the title or the description.
-    #[serde(default)]
-    text: Option<String>,
+    pub text: Option<String>,
+    /// Created at or after this time.
+    pub created_after: Option<String>,
+    /// Created before this time.
+    pub created_before: Option<String>,
+    /// Last updated at or after this time.
+    pub updated_after: Option<String>,
+    /// Last updated before this time.
+    pub updated_before: Option<String>,
+    /// Closed at or after this time; includes closed issues.
+    pub closed_after: Option<String>,
+    /// Closed before this time; includes closed issues.
+    pub closed_before: Option<String>,
+    /// Due at or after this time.
+    pub due_after: Option<String>,
+    /// Due before this time.
+    pub due_before: Option<String>,
     /// Include closed issues.
-    #[serde(default)]
-    closed: bool,
+    pub closed: bool,
+    /// Sort key: priority, created, updated, closed, due, id or title [default: priority].
+    pub sort: Option<String>,
+    /// Reverse the order.
+    pub reverse: bool,
     /// Maximum number of results; 0 for all.
-    #[serde(default)]
-    limit: Option<usize>,
+    pub limit: Option<usize>,
     /// Repository whose ledger to use: a path, or the name of a configured one.
-    #[serde(default)]
-    repo: Option<String>,
+    pub repo: Option<String>,
+}
+
+impl ListIssues {
+    /// Returns the filter for the index. The parent's id is still a prefix.
+    pub fn filter(&self, now: Timestamp) -> Result<Filter> {
+        let range = |from: &Option<String>, until: &Option<String>| -> Result<Range> {
+            let moment = |text: &Option<String>| text.as_deref().map(|text| parse_time_ago(text, now)).transpose();
+            Ok(Range { from: moment(from)?, until: moment(until)? })
+        };
+        let closed_at = range(&self.closed_after, &self.closed_before)?;
+        for priority in &self.priorities {
+            vocabulary::priority(&priority.to_string())?;
+        }
+        if let Some(unknown) = self.visibility.as_deref().filter(|name| !VISIBILITIES.contains(name)) {
+            return Err(
+                Error::invalid(format!("unknown visibility {unknown:?}")).hint("use local, proposed or canonical")
+            );
+        }
+        Ok(Filter {
+            deleted: false,
+            statuses: self.statuses.clone(),
+            closed: self.closed || closed_at != Range::default(),
+            types: self.types.clone(),
+            labels: self.labels.clone(),
+            any_label: self.any_label.clone(),
+            without_labels: self.no_label.clone(),
+            priorities: self.priorities.clone(),
+            assignee: self.assignee.clone(),
+            parent: self.parent.clone(),
+            visibility: self.visibility.clone(),
+            author: self.author.clone(),
+            text: self.text.clone(),
+            created: range(&self.created_after, &self.created_before)?,
+            updated: range(&self.updated_after, &self.updated_before)?,
+            closed_at,
+            due: range(&self.due_after, &self.due_before)?,
+        })
+    }
 }
 
 impl Operation for ListIssues {
@@ -55,36 +119,31 @@ impl IssueOperation for ListIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueList> {
-        let filter = Filter {
-            statuses: self.statuses,
-            types: self.types,
-            labels: self.labels,
-            assignee: self.assignee,
-            text: self.text,
-            closed: self.closed,
-            ..Filter::default()
-        };
-        context.list(self.limit.unwrap_or(50), |index, limit| {
-            let parent = match self.parent.as_deref() {
-                Some(parent) if !parent.is_empty() => Some(index.find(parent)?),
-                other => other.map(str::to_owned),
-            };
-            index.list(&Filter { parent, ..filter.clone() }, Sort::Priority, false, limit)
-        })
+    fn run(self, context: &IssueContext) -> Result<IssueList> {
+        context.list(&self)
+    }
+}
+
+impl IssueQuery for ListIssues {
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(50)
+    }
+
+    fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
+        let filter = self.filter(context.now)?;
+        let sort = self.sort.as_deref().map(Sort::parse).transpose()?.unwrap_or_default();
+        Ok(Box::new(move |index, limit| index.list(&filter.with_full_parent(index)?, sort, self.reverse, limit)))
     }
 }
 
 /// Lists ready issues, by priority.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[serde(deny_unknown_fields)]
-pub(super) struct ReadyIssues {
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct ReadyIssues {
     /// Maximum number of results; 0 for all.
-    #[serde(default)]
-    limit: Option<usize>,
+    pub limit: Option<usize>,
     /// Repository whose ledger to use: a path, or the name of a configured one.
-    #[serde(default)]
-    repo: Option<String>,
+    pub repo: Option<String>,
 }
 
 impl Operation for ReadyIssues {
@@ -99,9 +158,18 @@ impl IssueOperation for ReadyIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueList> {
-        let (held, now) = (claims::held_by_others(context.place)?, context.ledger.now());
-        context.list(self.limit.unwrap_or(20), |index, limit| claims::ready(index, &held, now, limit))
+    fn run(self, context: &IssueContext) -> Result<IssueList> {
+        context.list(&self)
+    }
+}
+
+impl IssueQuery for ReadyIssues {
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(20)
+    }
+
+    fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
+        Ok(Box::new(|index, limit| claims::ready(index, &context.ledger, &context.held, limit)))
     }
 }
 
@@ -126,17 +194,15 @@ impl IssueOperation for BlockedIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<BlockedList> {
-        let now = context.ledger.now();
+    fn run(self, context: &IssueContext) -> Result<BlockedList> {
         let found = context.with_index(|index| {
-            let blocked = index.blocked(now)?;
-            let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), now)?;
-            let page = |(summary, reasons): (&Summary, Vec<Reason>)| {
-                Ok((index.record(summary)?, reasons.iter().map(ToString::to_string).collect()))
-            };
-            blocked.iter().zip(obstacles).map(page).collect::<Result<Vec<_>>>()
+            let blocked = claims::blocked(index, context.now)?;
+            blocked
+                .into_iter()
+                .map(|(summary, reasons)| Ok((index.record(&summary)?, reasons)))
+                .collect::<Result<Vec<_>>>()
         })?;
-        let shown = |((record, number), reasons)| Ok(BlockedIssue { issue: context.shown(&record, number)?, reasons });
+        let shown = |((record, ledger), reasons)| Ok(BlockedIssue { issue: context.shown(&record, ledger)?, reasons });
         Ok(BlockedList { issues: found.into_iter().map(shown).collect::<Result<_>>()? })
     }
 }
@@ -144,15 +210,15 @@ impl IssueOperation for BlockedIssues {
 /// Searches issues, including closed ones; every word must match.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct SearchIssues {
+pub struct SearchIssues {
     /// Words to search for.
-    text: String,
+    pub text: String,
     /// Maximum number of results; 0 for all.
     #[serde(default)]
-    limit: Option<usize>,
+    pub limit: Option<usize>,
     /// Repository whose ledger to use: a path, or the name of a configured one.
     #[serde(default)]
-    repo: Option<String>,
+    pub repo: Option<String>,
 }
 
 impl Operation for SearchIssues {
@@ -167,13 +233,23 @@ impl IssueOperation for SearchIssues {
         self.repo.as_deref()
     }
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueList> {
+    fn run(self, context: &IssueContext) -> Result<IssueList> {
+        context.list(&self)
+    }
+}
+
+impl IssueQuery for SearchIssues {
+    fn limit(&self) -> usize {
+        self.limit.unwrap_or(50)
+    }
+
+    fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
         let words: Vec<String> = self.text.split_whitespace().map(str::to_owned).collect();
         if words.is_empty() {
             return Err(Error::invalid("text must contain at least one word"));
         }
         context.ledger.make_searchable(|| {})?;
-        context.list(self.limit.unwrap_or(50), |index, limit| index.search(&words, limit))
+        Ok(Box::new(move |index, limit| index.search(&words, limit)))
     }
 }
 
@@ -200,10 +276,10 @@ impl IssueOperation for ShowIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<IssueRecord> {
+    fn run(self, context: &IssueContext) -> Result<IssueRecord> {
         match context.with_index(|index| index.get_by_prefix(&self.issue)) {
             Ok(entry) => context.shown(&entry.record, entry.ledger),
-            Err(error) => context.find_in_history(error, &self.issue),
+            Err(error) => context.shown(&context.find_in_history(error, &self.issue)?, 0),
         }
     }
 }
@@ -231,26 +307,16 @@ impl IssueOperation for ExplainIssue {
         self.repo.as_deref()
     }
 
-    fn run(self, context: &mut IssueContext<'_>) -> Result<IssuePage> {
-        let (held, now) = (claims::held_by_others(context.place)?, context.ledger.now());
-        let found = context.with_index(|index| {
-            let entry = index.get_by_prefix(&self.issue)?;
-            let id = &entry.issue.id;
-            let reasons = claims::reasons(&held, id, &index.obstacles(id, now)?);
-            let waiting = index.dependents(id)?.into_iter().filter(|(_, kind)| kind == "blocks").map(|(id, _)| id);
-            let (waiting, parts) = (waiting.collect::<Vec<_>>(), index.parts(id)?);
-            Ok((entry, reasons, waiting, parts))
-        });
-        match found {
-            Ok((entry, reasons, waiting, parts)) => {
-                let issue = context.shown(&entry.record, entry.ledger)?;
-                Ok(IssuePage { issue, ready: reasons.is_empty(), reasons, waiting, parts })
-            }
-            Err(error) => {
-                let issue = context.find_in_history(error, &self.issue)?;
-                Ok(IssuePage { issue, ready: false, reasons: Vec::new(), waiting: Vec::new(), parts: Vec::new() })
-            }
-        }
+    fn run(self, context: &IssueContext) -> Result<IssuePage> {
+        let found = context.details(&self.issue)?;
+        let ids = |issues: Vec<Summary>| issues.into_iter().map(|issue| issue.id).collect();
+        Ok(IssuePage {
+            issue: context.shown(&found.record.0, found.record.1)?,
+            ready: found.is_ready,
+            reasons: found.reasons,
+            waiting: ids(found.waiting),
+            parts: ids(found.parts),
+        })
     }
 }
 
