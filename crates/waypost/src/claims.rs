@@ -250,7 +250,8 @@ pub struct NoticeOutcome {
 /// Delivers notices to the ledger, with the actor of the notice as author. Notices for other ledgers stay in the store.
 pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
     let notices = session.read(ListNotices {})?.notices;
-    if notices.is_empty() || session.place.checkout.is_none() {
+    // A workspace's copy of the ledger is not the ledger: a command that reaches it delivers them.
+    if notices.is_empty() || session.place.checkout.is_none() || session.place.unreachable_owner().is_some() {
         return Ok(Vec::new());
     }
     let worktrees = session.read(ListWorktrees {})?.worktrees;

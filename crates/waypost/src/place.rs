@@ -11,10 +11,11 @@ use std::str::FromStr;
 use serde::Serialize;
 use waypost_core::id::{RepositoryId, WorktreeId};
 use waypost_core::{Error, Result, path_text, url_text};
-use waypost_workspace::{Checkout, Environment, detect, repository_id, worktree_id};
+use waypost_workspace::{Checkout, Environment, detect, is_adopted, repository_id, worktree_id};
 
-use crate::config::{Config, Files, Layer};
+use crate::config::{Config, Files, Layer, Value};
 use crate::environment::{Variables, WAYPOST_AGENT, WAYPOST_DB, WAYPOST_HOME};
+use crate::registry::{self, Registration};
 
 /// The name of the Waypost directory in a worktree.
 pub const DOT_DIR: &str = ".waypost";
@@ -75,7 +76,7 @@ impl FromStr for Scope {
 /// The reason for a value.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Source {
-    /// `flag`, `env`, `config` or `default`.
+    /// `flag`, `env`, `workspace`, `config` or `default`.
     pub source: &'static str,
     /// The flag, the variable, the file, or the rule in words.
     pub because: String,
@@ -87,11 +88,29 @@ impl Source {
     }
 }
 
+impl Source {
+    /// Adds to a rule that it holds for the owner of a workspace.
+    #[must_use]
+    pub fn of_owner(self, workspace: &InWorkspace) -> Source {
+        match self.source {
+            "default" => {
+                let owner = &workspace.registration.repository.name;
+                Source {
+                    because: format!("{}, in {owner}, the owner of the {}", self.because, workspace.title()),
+                    ..self
+                }
+            }
+            _ => self,
+        }
+    }
+}
+
 impl fmt::Display for Source {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.source {
             "default" => write!(f, "default: {}", self.because),
             "config" => write!(f, "configured in {}", self.because),
+            "workspace" => write!(f, "recorded for the {}", self.because),
             _ => write!(f, "from {}", self.because),
         }
     }
@@ -143,6 +162,33 @@ impl fmt::Display for Location {
     }
 }
 
+/// A workspace that contains a directory.
+#[derive(Clone, Debug)]
+pub struct InWorkspace {
+    /// Its entry in the user's register.
+    pub registration: Registration,
+    /// The file of the entry.
+    pub file: PathBuf,
+    /// The checkout that it is itself, if it has version control or issues.
+    pub checkout: Option<Checkout>,
+    /// Why its owner cannot be reached. None if it can.
+    pub unreachable: Option<String>,
+}
+
+impl InWorkspace {
+    /// Names it in a sentence.
+    pub fn title(&self) -> String {
+        self.registration.title()
+    }
+
+    /// Returns the recorded settings that are in force: those that the owner's files do not have.
+    fn settings(&self) -> Vec<(&str, &Value)> {
+        let settings = self.registration.settings.iter();
+        let in_force = settings.filter(|setting| setting.is_explicit || self.unreachable.is_some());
+        in_force.map(|setting| (setting.key.as_str(), &setting.value)).collect()
+    }
+}
+
 /// The locations of everything, resolved from one directory.
 #[derive(Clone, Debug)]
 pub struct Place {
@@ -152,8 +198,10 @@ pub struct Place {
     pub variables: Variables,
     /// The user's Waypost directory, if there is one.
     pub home: Option<(PathBuf, Source)>,
-    /// The checkout that contains `cwd`, if any.
+    /// The checkout that contains `cwd`, if any. In a workspace it is the owner's, as long as that can be reached.
     pub checkout: Option<Checkout>,
+    /// The workspace that contains `cwd`, if any.
+    pub workspace: Option<InWorkspace>,
     /// The worktree that holds the ledger and the shared configuration, if any.
     pub home_worktree: Option<PathBuf>,
     /// The files of the configuration.
@@ -171,27 +219,28 @@ impl Place {
     /// Resolves where everything is.
     pub fn resolve(request: Request) -> Result<Place> {
         let Request { cwd, variables, .. } = &request;
-        let home = match (variables.get(WAYPOST_HOME), variables.home()) {
-            (Some(named), _) => Some((expand(named, cwd, variables)?, Source::new("env", WAYPOST_HOME))),
-            (None, Some(home)) => Some((cwd.join(home).join(DOT_DIR), Source::new("default", "~/.waypost"))),
-            (None, None) => None,
-        };
-        let checkout = detect(cwd, &vcs_environment(variables, home.as_ref().map(|(path, _)| path.as_path())))?;
-        if let Some(checkout) = &checkout {
-            check_owner(checkout)?;
-        }
+        let home = waypost_home(cwd, variables)?;
+        let home_dir = home.as_ref().map(|(path, _)| path.as_path());
+        let Located { checkout, workspace } = locate(cwd, &vcs_environment(variables, home_dir), home_dir)?;
         let home_worktree = checkout.as_ref().and_then(Checkout::home);
         let files = Files {
             user: home.as_ref().map(|(path, _)| path.join("config.toml")),
             shared: home_worktree.as_ref().map(|root| root.join(DOT_DIR).join("config.toml")),
             private: checkout.as_ref().map(|checkout| checkout.private_dir.join("config.toml")),
         };
-        let config = Config::load(&files, variables, &request.config)?;
+        let config = match &workspace {
+            Some(workspace) => {
+                let (settings, origin) = (workspace.settings(), format!("the {}", workspace.title()));
+                Config::load_in_workspace(&files, &settings, &origin, variables, &request.config)?
+            }
+            None => Config::load(&files, variables, &request.config)?,
+        };
         let mut place = Place {
             cwd: cwd.clone(),
             variables: variables.clone(),
             home,
             checkout,
+            workspace,
             home_worktree,
             files,
             config,
@@ -200,6 +249,7 @@ impl Place {
             needs_existing_store: false,
         };
         place.warnings.clone_from(&place.config.warnings);
+        place.warn_about_unregistered_workspace();
         if let (None, Some(_), Some((_, flag))) =
             (&place.request.db, variables_db(&place.variables), place.request.scope)
         {
@@ -220,6 +270,14 @@ impl Place {
         Place::resolve(request)
     }
 
+    /// Resolves the place from another directory, with the store that is configured there.
+    pub(crate) fn resolved_from(&self, root: &Path) -> Result<Place> {
+        let mut request = self.request.clone();
+        root.clone_into(&mut request.cwd);
+        request.variables = request.variables.without_git();
+        Place::resolve(request)
+    }
+
     /// Returns the `--config` flags of this command, so that processes it starts get the same ones.
     pub fn config_flags(&self) -> &[String] {
         &self.request.config
@@ -236,7 +294,8 @@ impl Place {
         Place::resolve(request)
     }
 
-    /// Chooses the store: `--db`, `WAYPOST_DB`, `--global` or `--scope`, `scope` in the configuration, the default.
+    /// Chooses the store: `--db`, `WAYPOST_DB`, `--global` or `--scope`, the store of the workspace, `scope` in the
+    /// configuration, the default.
     pub fn store(&self) -> Result<StoreChoice> {
         if let Some(named) = &self.request.db {
             let location = self.location(named, "--db")?;
@@ -248,9 +307,53 @@ impl Place {
         }
         let (scope, source) = match self.request.scope {
             Some((scope, flag)) => (scope, Source::new("flag", flag)),
-            None => self.configured_scope()?,
+            None => match self.recorded_store()? {
+                Some(recorded) => return Ok(recorded),
+                None => self.configured_scope()?,
+            },
         };
         Ok(StoreChoice { location: self.location_of_scope(scope)?, scope: Some(scope), source })
+    }
+
+    /// Returns the store that the configuration of the repository chooses, whatever the caller names.
+    pub(crate) fn configured_store(&self) -> Result<Location> {
+        self.location_of_scope(self.configured_scope()?.0)
+    }
+
+    /// Returns the store that the workspace was created in, unless the configuration of its owner chooses the store.
+    fn recorded_store(&self) -> Result<Option<StoreChoice>> {
+        let Some(workspace) = &self.workspace else { return Ok(None) };
+        let registration = &workspace.registration;
+        if registration.is_store_configured && workspace.unreachable.is_none() {
+            return Ok(None);
+        }
+        let named = path_text::from_text(&registration.store);
+        let location = self.location(named.as_os_str(), &format!("the {}", workspace.title()))?;
+        Ok(Some(StoreChoice { location, scope: None, source: Source::new("workspace", workspace.title()) }))
+    }
+
+    /// Returns the checkout whose files the caller works on: in a workspace that of the workspace itself.
+    pub fn work_checkout(&self) -> Result<&Checkout> {
+        let inside = self.workspace.as_ref().and_then(|workspace| workspace.checkout.as_ref());
+        inside.map_or_else(|| self.require_checkout(), Ok)
+    }
+
+    /// Returns the reason why the owner of this workspace cannot be reached.
+    pub fn unreachable_owner(&self) -> Option<&str> {
+        self.workspace.as_ref().and_then(|workspace| workspace.unreachable.as_deref())
+    }
+
+    /// Warns in a workspace that no register names: a moved one, or one that another user directory has.
+    fn warn_about_unregistered_workspace(&mut self) {
+        if self.workspace.is_none()
+            && let Some(checkout) = self.checkout.as_ref().filter(|checkout| is_adopted(&checkout.private_dir))
+        {
+            let home = self.home.as_ref().map_or_else(String::new, |(home, _)| format!(" in {}", home.display()));
+            self.warnings.push(format!(
+                "{} was made as a workspace, but is not registered{home}: it is used as a repository of its own",
+                checkout.repository_path().display()
+            ));
+        }
     }
 
     /// Returns the ledger's file and the reason for it. An existing beads ledger is used in place.
@@ -266,6 +369,11 @@ impl Place {
                 "the repository is bare: the default branch's, else this worktree's"
             };
             (self.home_worktree.clone()?, self.source_of("ledger.home", rule))
+        };
+        let source = match &self.workspace {
+            Some(workspace) if workspace.unreachable.is_some() => Source::new("workspace", workspace.title()),
+            Some(workspace) => source.of_owner(workspace),
+            None => source,
         };
         match ledger_in(&root) {
             (beads, true) => Some((beads, Source::new("default", "an existing beads ledger, used in place"))),
@@ -295,6 +403,9 @@ impl Place {
     /// Refuses a path that a tracked symbolic link redirects out of the repository: an author of the repository must not
     /// choose which files of the user are overwritten.
     pub fn check_tracked(&self, name: &str) -> Result<PathBuf> {
+        if let Some(reason) = self.unreachable_owner() {
+            return Err(Error::unavailable("the tracked files of a workspace belong to its owner").because(reason));
+        }
         let Some(root) = &self.home_worktree else {
             return Err(Error::invalid("there is no worktree for tracked files")
                 .hint("create one first: way worktree add BRANCH"));
@@ -338,7 +449,9 @@ impl Place {
 
     /// Returns whether opening the store may create its file.
     pub(crate) fn may_create_store(&self) -> bool {
-        !self.needs_existing_store
+        // A workspace has a row in its store. If that store is missing, an empty one must not replace it.
+        let is_named = self.request.db.is_some() || variables_db(&self.variables).is_some();
+        !self.needs_existing_store && (self.workspace.is_none() || is_named)
     }
 
     /// Returns the same place with another author.
@@ -370,12 +483,24 @@ impl Place {
 
     /// Returns the repository's id, if it has one yet.
     pub fn repository_id(&self) -> Result<Option<RepositoryId>> {
+        if let Some((repository, _)) = self.unreachable_owner_ids() {
+            return Ok(Some(repository));
+        }
         self.checkout.as_ref().map_or(Ok(None), |checkout| repository_id(&checkout.private_dir))
     }
 
     /// Returns the worktree's id, if it has one yet.
     pub fn worktree_id(&self) -> Result<Option<WorktreeId>> {
+        if let Some((_, worktree)) = self.unreachable_owner_ids() {
+            return Ok(Some(worktree));
+        }
         self.checkout.as_ref().map_or(Ok(None), |checkout| worktree_id(&checkout.worktree_private_dir))
+    }
+
+    /// Returns the ids of the owner of this workspace, if its own files cannot be reached.
+    pub(crate) fn unreachable_owner_ids(&self) -> Option<(RepositoryId, WorktreeId)> {
+        let workspace = self.workspace.as_ref().filter(|workspace| workspace.unreachable.is_some())?;
+        Some(workspace.registration.owner_ids())
     }
 
     /// Returns the checkout, or an error that explains how to work without one.
@@ -393,6 +518,7 @@ impl Place {
         match self.config.get(key) {
             Some(setting) if setting.layer == Layer::Environment => Source::new("env", setting.origin),
             Some(setting) if setting.layer == Layer::Flag => Source::new("flag", setting.origin),
+            Some(setting) if setting.layer == Layer::Workspace => Source::new("workspace", setting.origin),
             Some(setting) if setting.layer != Layer::Default => Source::new("config", setting.origin),
             _ => Source::new("default", default),
         }
@@ -440,6 +566,109 @@ impl Place {
             .hint("change into one, or create one here: way init")
             .hint(format!("or name a store: --global, --db PATH, or {WAYPOST_DB}=PATH"))
     }
+}
+
+/// Returns the user's Waypost directory, if there is one.
+fn waypost_home(cwd: &Path, variables: &Variables) -> Result<Option<(PathBuf, Source)>> {
+    Ok(match (variables.get(WAYPOST_HOME), variables.home()) {
+        (Some(named), _) => Some((expand(named, cwd, variables)?, Source::new("env", WAYPOST_HOME))),
+        (None, Some(home)) => Some((cwd.join(home).join(DOT_DIR), Source::new("default", "~/.waypost"))),
+        (None, None) => None,
+    })
+}
+
+/// The checkout that a directory works for, and the workspace that it is in.
+pub(crate) struct Located {
+    pub(crate) checkout: Option<Checkout>,
+    pub(crate) workspace: Option<InWorkspace>,
+}
+
+impl Located {
+    /// Finds the checkout that a directory works for, as [`Place::resolve`] does.
+    pub(crate) fn at(dir: &Path, variables: &Variables) -> Result<Located> {
+        let home = waypost_home(dir, variables)?;
+        let environment = vcs_environment(&variables.without_git(), None);
+        locate(dir, &environment, home.as_ref().map(|(path, _)| path.as_path()))
+    }
+}
+
+/// Finds the checkout that a directory works for: its own, or in a workspace that of the workspace's owner.
+fn locate(dir: &Path, environment: &Environment, home: Option<&Path>) -> Result<Located> {
+    let checkout = detect(dir, environment)?;
+    if let Some(checkout) = &checkout {
+        check_owner(checkout)?;
+    }
+    let Some((registration, file)) = registered(dir, checkout.as_ref(), environment, home)? else {
+        return Ok(Located { checkout, workspace: None });
+    };
+    let (owner, unreachable) = match owner_of(&registration, environment) {
+        Ok(owner) => {
+            check_owner(&owner)?;
+            (Some(owner), None)
+        }
+        Err(reason) => (checkout.clone(), Some(reason)),
+    };
+    Ok(Located { checkout: owner, workspace: Some(InWorkspace { registration, file, checkout, unreachable }) })
+}
+
+/// Returns the registered workspace that a directory is in. Another repository inside a workspace is not part of it, but
+/// a worktree that was added to the workspace's own repository is.
+fn registered(
+    dir: &Path,
+    checkout: Option<&Checkout>,
+    environment: &Environment,
+    home: Option<&Path>,
+) -> Result<Option<(Registration, PathBuf)>> {
+    let Some(home) = home else { return Ok(None) };
+    let root = checkout.and_then(|checkout| checkout.root.as_deref());
+    if environment.git_dir.is_none() {
+        let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        for dir in dir.ancestors() {
+            if let Some(found) = registry::find(home, dir)? {
+                return Ok(Some(found));
+            }
+            if Some(dir) == root {
+                break;
+            }
+        }
+    }
+    for dir in root.into_iter().chain(checkout.and_then(|checkout| checkout.main_root.as_deref())) {
+        if let Some(found) = registry::find(home, dir)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+/// Returns the checkout of a workspace's owner, or the reason why it cannot be reached.
+fn owner_of(registration: &Registration, environment: &Environment) -> Result<Checkout, String> {
+    let Registration { repository, worktree, .. } = registration;
+    if !registration.is_local {
+        return Err(format!("the repository {} is not on this machine", repository.name));
+    }
+    let environment = Environment { home: environment.home.clone(), ..Environment::default() };
+    let open = |path: &Path| {
+        let found = detect(path, &environment).ok().flatten()?;
+        let id = repository_id(&found.private_dir).ok()?;
+        // A repository without an id was cloned again to the same path.
+        id.is_none_or(|id| id == repository.id).then_some(found)
+    };
+    let is_worktree = |dir: &Path| worktree_id(dir).ok().flatten().is_none_or(|id| id == worktree.id);
+    if worktree.repository_id == repository.id
+        && let Some(found) = open(&worktree.path)
+        && found.root.as_ref() == Some(&worktree.path)
+        && is_worktree(&found.worktree_private_dir)
+    {
+        return Ok(found);
+    }
+    let Some(main) = open(&repository.path) else {
+        return Err(format!("the repository {} is not at {} any more", repository.name, repository.path.display()));
+    };
+    // The worktree may have been moved. If it was removed, the main worktree takes its place.
+    let listed = main.worktrees().into_iter();
+    let moved = listed.filter(|listed| worktree_id(&listed.private_dir).ok().flatten().as_ref() == Some(&worktree.id));
+    let moved = moved.map(|listed| listed.path).find_map(|path| open(&path));
+    Ok(moved.unwrap_or(main))
 }
 
 /// Returns an absolute path: `~` is the home directory, relative means relative to `cwd`.

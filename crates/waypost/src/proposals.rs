@@ -491,7 +491,12 @@ fn in_current_worktree(place: &Place, ledger: &Ledger, target: usize) -> Result<
     let here = place.checkout.as_ref().filter(|checkout| checkout.repository_path() == repo.path());
     let root = here.and_then(|checkout| checkout.root.clone()).unwrap_or_else(|| repo.root.clone());
     let file = ledger_in(&root).0;
-    let repo = if root == repo.root { repo.clone() } else { Repo::of(repo.checkout.clone(), root, file) };
+    let unreachable = repo.unreachable.clone();
+    let repo = if root == repo.root {
+        repo.clone()
+    } else {
+        Repo { unreachable, ..Repo::of(repo.checkout.clone(), root, file) }
+    };
     Ledger::of_one(place, repo)
 }
 

@@ -7,13 +7,14 @@ use rustix::fs::{Access, access};
 use waypost_core::id::RepositoryId;
 use waypost_core::ledger::role::{self, Role};
 use waypost_core::model::{Repository, Vcs};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, path_text};
 use waypost_ledger::LedgerFile;
-use waypost_workspace::{Checkout, detect};
+use waypost_workspace::Checkout;
 
-use crate::config::{Config, Files, Layer};
+use crate::config::{self, Config, Files, Layer};
 use crate::environment::Variables;
-use crate::place::{DOT_DIR, Place, Source, check_owner, expand, ledger_in, vcs_environment};
+use crate::place::{DOT_DIR, Located, Place, Source, expand, ledger_in};
+use crate::registry::RegisteredSetting;
 
 /// How long to wait for another process that is writing a ledger.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
@@ -27,6 +28,8 @@ pub struct Repo {
     pub root: PathBuf,
     /// Its ledger.
     pub file: LedgerFile,
+    /// Why its ledger can only be read: this is a workspace's copy, and the ledger of its owner cannot be reached.
+    pub unreachable: Option<String>,
 }
 
 impl Repo {
@@ -70,19 +73,18 @@ impl Repo {
         let git = git_dir_of(&checkout, &root).map(|git_dir| git_dir.join("index.lock"));
         let file = LedgerFile::new(ledger, checkout.private_dir.join("ledger.lock"), LOCK_TIMEOUT)
             .with_tool_locks(git.into_iter().chain(tool_locks).collect());
-        Repo { checkout, root, file }
+        Repo { checkout, root, file, unreachable: None }
     }
 
-    /// Opens the repository that a path is in.
+    /// Opens the repository that a path is in. In a workspace it is that of the owner, if that can be reached.
     pub fn open(path: &Path, variables: &Variables) -> Result<Repo> {
         if !path.is_dir() {
             return Err(Error::not_found("there is no such directory"));
         }
-        let environment = vcs_environment(&variables.without_git(), None);
-        let Some(checkout) = detect(path, &environment)? else {
+        let located = Located::at(path, variables)?;
+        let Some(checkout) = located.checkout else {
             return Err(Error::not_found("it is not a repository").hint(format!("way -C {} init", path.display())));
         };
-        check_owner(&checkout)?;
         let Some(root) = checkout.home() else {
             return Err(Error::invalid("it is a bare repository without worktrees"));
         };
@@ -90,7 +92,14 @@ impl Repo {
         if ledger.exists() && access(&ledger, Access::READ_OK).is_err() {
             return Err(Error::unavailable("permission to read its ledger is denied"));
         }
-        Ok(Repo::of(checkout, root, ledger))
+        let unreachable = located.workspace.and_then(|workspace| workspace.unreachable);
+        Ok(Repo { unreachable, ..Repo::of(checkout, root, ledger) })
+    }
+
+    /// Describes which ledger cannot be reached, if this is a workspace's copy of it.
+    fn unreachable_warning(&self) -> Option<String> {
+        let reason = self.unreachable.as_ref()?;
+        Some(format!("issues are read from the workspace's copy, which may be old: {reason}"))
     }
 }
 
@@ -116,7 +125,9 @@ pub struct Repos {
 impl Repos {
     /// Opens the repositories that the configuration of a place names, including the destinations of new issues.
     pub fn of(place: &Place) -> Result<Repos> {
-        let mut repos = Repos { all: vec![primary(place)?], unreachable: Vec::new() };
+        let primary = primary(place)?;
+        let unreachable = primary.unreachable_warning().into_iter().collect();
+        let mut repos = Repos { all: vec![primary], unreachable };
         let mut named = place.config.list("repos.additional");
         named.extend(routes(place).into_iter().flatten());
         for spelling in named {
@@ -226,6 +237,49 @@ impl Route {
     }
 }
 
+/// Returns the settings of a place that decide about role and routing, with absolute paths, for its workspaces.
+pub(crate) fn settings_for_workspaces(place: &Place) -> Result<Vec<RegisteredSetting>> {
+    let absolute = |spelling: &str| match spelling {
+        "." => Ok(spelling.to_owned()),
+        _ => configured(place, spelling).map(|path| path_text::to_text(&path)),
+    };
+    let mut settings = Vec::new();
+    for key in [
+        "ledger.home",
+        "prefix",
+        "repos.additional",
+        "repos.primary",
+        "routing.auto.contributor",
+        "routing.auto.maintainer",
+        "routing.default",
+        "routing.mode",
+    ] {
+        let Some(setting) = place.config.get(key).filter(|setting| setting.layer != Layer::Default) else { continue };
+        let is_path = !matches!(key, "ledger.home" | "prefix" | "routing.mode");
+        let value = match setting.value {
+            config::Value::Text(text) if is_path => config::Value::Text(absolute(&text)?),
+            config::Value::List(items) if is_path => {
+                config::Value::List(items.iter().map(|item| absolute(item)).collect::<Result<_>>()?)
+            }
+            value => value,
+        };
+        settings.push(RegisteredSetting { key: key.to_owned(), value, is_explicit: is_explicit(setting.layer) });
+    }
+    let is_routed = place.config.text("routing.mode").is_some();
+    let known = if is_routed { Some(role(place)) } else { configured_role(place) };
+    if let Some((role, source)) = known {
+        let is_explicit = matches!(source.source, "flag" | "env" | "workspace");
+        let value = config::Value::Text(role.to_string());
+        settings.push(RegisteredSetting { key: "role".to_owned(), value, is_explicit });
+    }
+    Ok(settings)
+}
+
+/// Returns whether a value is not in the files of the repository and the user.
+fn is_explicit(layer: Layer) -> bool {
+    matches!(layer, Layer::Flag | Layer::Environment | Layer::Workspace)
+}
+
 /// Returns the role of a user who configured neither a role nor routing.
 fn default_role() -> (Role, Source) {
     (Role::Maintainer, Source { source: "default", because: String::new() })
@@ -247,6 +301,7 @@ fn configured_role(place: &Place) -> Option<(Role, Source)> {
         let source = match setting.layer {
             Layer::Flag => "flag",
             Layer::Environment => "env",
+            Layer::Workspace => "workspace",
             _ => "config",
         };
         return Some((parse(&setting.value.to_string()), Source { source, because: setting.origin }));
@@ -276,7 +331,8 @@ fn primary(place: &Place) -> Result<Repo> {
             };
             // The ledger may belong to this worktree alone.
             let root = ledger.ancestors().nth(2).unwrap_or_else(|| checkout.repository_path()).to_owned();
-            Ok(Repo::of(checkout.clone(), root, ledger))
+            let unreachable = place.unreachable_owner().map(str::to_owned);
+            Ok(Repo { unreachable, ..Repo::of(checkout.clone(), root, ledger) })
         }
         Some(other) => {
             let path = configured(place, other)?;

@@ -100,7 +100,13 @@ impl Session {
                     place.warnings.push(format!("this is a copy of {original}, and got an identity of its own"));
                     known = store.worktree(&ids.1)?;
                 }
-                (caller(&place, ids, now), None, known.is_some())
+                let is_known = known.is_some();
+                let mut caller = caller(&place, ids, now);
+                if let Some(known) = known.filter(|_| place.unreachable_owner().is_some()) {
+                    // The owner may have moved since the workspace was created.
+                    caller.worktree = known;
+                }
+                (caller, None, is_known)
             }
             // Reading needs no identity: random ids that are never written are enough.
             Err(error) => {
@@ -109,7 +115,8 @@ impl Session {
             }
         };
         let mut caller = caller;
-        let is_adopted = place.checkout.as_ref().is_some_and(|checkout| is_adopted(&checkout.private_dir));
+        let is_adopted = place.unreachable_owner().is_some()
+            || place.checkout.as_ref().is_some_and(|checkout| is_adopted(&checkout.private_dir));
         if let (true, Backend::Local(store)) = (is_adopted, &mut store)
             && let Some(known) = engine::query(store, |tx| tx.repository_get(&caller.repository.id))?
         {
@@ -535,13 +542,16 @@ fn id_dirs(place: &Place) -> Result<(&Path, &Path)> {
 }
 
 fn ensure_ids(place: &Place, entropy: &mut dyn Entropy) -> Result<(RepositoryId, WorktreeId)> {
+    if let Some(ids) = place.unreachable_owner_ids() {
+        return Ok(ids);
+    }
     let (repository, worktree) = id_dirs(place)?;
     Ok((ensure_repository_id(repository, entropy)?, ensure_worktree_id(worktree, entropy)?))
 }
 
 /// Returns whether this worktree is a copy, with its id, of a worktree that still exists.
 fn is_copied_from(place: &Place, known: &Worktree) -> bool {
-    let Some(checkout) = &place.checkout else { return false };
+    let Some(checkout) = place.checkout.as_ref().filter(|_| place.unreachable_owner().is_none()) else { return false };
     let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
     if here == known.path {
         return false;
@@ -559,8 +569,16 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
 
 fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId), now: Timestamp) -> Caller {
     let home = || place.home.as_ref().map_or_else(|| place.cwd.clone(), |(path, _)| path.clone());
-    let (repository, name, path, branch) = match &place.checkout {
-        Some(checkout) => (
+    let owner = place.workspace.as_ref().filter(|workspace| workspace.unreachable.is_some());
+    let owner = owner.map(|workspace| &workspace.registration);
+    let (repository, name, path, branch) = match (owner, &place.checkout) {
+        (Some(owner), _) => (
+            owner.repository.clone(),
+            owner.worktree.name.clone(),
+            owner.worktree.path.clone(),
+            owner.worktree.branch.clone(),
+        ),
+        (None, Some(checkout)) => (
             Repository {
                 id: repository_id.clone(),
                 name: checkout.repository_name(),
@@ -573,7 +591,7 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
             checkout.root.clone().unwrap_or_else(|| checkout.shared_dir.clone()),
             checkout.branch.clone(),
         ),
-        None => (
+        (None, None) => (
             Repository {
                 id: repository_id.clone(),
                 name: "home".to_owned(),

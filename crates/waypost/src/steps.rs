@@ -167,6 +167,9 @@ fn close_finished_issue(session: &mut Session, issue: &str, answer: &mut Value) 
         log::debug!("cannot mark the store: commands may overlook a notice: {}", error.full_message());
     }
     let not_closed_yet = |error: Error| format!("issue {issue} was not closed yet: {}", error.full_message());
+    if let Some(reason) = session.place.unreachable_owner() {
+        return vec![not_closed_yet(Error::unavailable(reason))];
+    }
     let outcomes = match claims::deliver_notices(session) {
         Ok(outcomes) => outcomes,
         Err(error) => return vec![not_closed_yet(error)],

@@ -36,6 +36,9 @@ pub fn timeout(place: &Place) -> Option<Duration> {
 
 /// Merges the ledger of a repository with its remote's, in both directions. Calls `report` before each step.
 pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn Fn(&str)) -> Result<Synced> {
+    if let Some(reason) = &repo.unreachable {
+        return Err(Error::unavailable("a workspace's copy of a ledger is not synchronized").because(reason));
+    }
     let file = &repo.file;
     let path = file.path().strip_prefix(&repo.root).ok().and_then(|path| path.to_str());
     let Some(path) = path else {

@@ -45,7 +45,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return print(cx, args.target);
     }
     let place = cx.place()?;
-    let Some(root) = place.require_checkout()?.root.clone() else {
+    let Some(root) = place.work_checkout()?.root.clone() else {
         return Err(Error::invalid("a bare repository has no files for an agent to read")
             .hint("run this in one of its worktrees"));
     };

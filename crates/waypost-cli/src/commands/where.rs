@@ -22,6 +22,7 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
     let store = place.store()?;
     let mut rows: Vec<Vec<Cell>> = Vec::new();
     let mut data = json!({
+        "workspace": workspace(&place, &mut rows),
         "repository": repository(&place, &mut rows)?,
         "worktree": worktree(&place, &mut rows)?,
     });
@@ -41,20 +42,27 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
         "exists": exists,
     });
 
+    let reached = place.workspace.as_ref().filter(|workspace| workspace.unreachable.is_none());
+    let in_repository = |rule: &str| {
+        let source = Source { source: "default", because: rule.to_owned() };
+        reached.map_or_else(|| source.clone(), |workspace| source.clone().of_owner(workspace))
+    };
     let in_private = |name: &str| {
-        let source = Source { source: "default", because: "private to this clone".to_owned() };
+        let source = in_repository("private to this clone");
         place.checkout.as_ref().map(|checkout| (checkout.private_dir.join(name), source))
     };
-    let config = |path: &Option<std::path::PathBuf>, rule: &str| {
-        let source = Source { source: "default", because: rule.to_owned() };
-        path.clone().map(|path| (path, source))
-    };
+    let shared = place.files.shared.clone().map(|path| (path, in_repository("tracked with the repository")));
+    let user = place
+        .files
+        .user
+        .clone()
+        .map(|path| (path, Source { source: "default", because: "your settings for all repositories".to_owned() }));
     for (name, label, found) in [
         ("index", "index", in_private("index.db")),
         ("ledger", "ledger", place.ledger()),
-        ("config_shared", "config, shared", config(&place.files.shared, "tracked with the repository")),
+        ("config_shared", "config, shared", shared),
         ("config_private", "config, private", in_private("config.toml")),
-        ("config_user", "config, user", config(&place.files.user, "your settings for all repositories")),
+        ("config_user", "config, user", user),
         ("home", "home", place.home.clone()),
         ("workspaces", "workspaces", place.workspaces()?),
         ("mirrors", "mirrors", place.in_home("mirrors")),
@@ -104,6 +112,35 @@ fn routing(place: &Place, rows: &mut Vec<Vec<Cell>>, data: &mut Value) {
             data["route"] = json!({ "path": null, "because": error.full_message() });
         }
     }
+}
+
+/// Adds the workspace that contains the current directory, and its owner.
+fn workspace(place: &Place, rows: &mut Vec<Vec<Cell>>) -> Value {
+    let Some(workspace) = &place.workspace else { return Value::Null };
+    let registration = &workspace.registration;
+    let why = match &workspace.unreachable {
+        None => format!("{}, registered in {}", workspace.title(), workspace.file.display()),
+        Some(reason) => format!("{}; its owner cannot be reached: {reason}", workspace.title()),
+    };
+    rows.push(vec![styled(BOLD, "workspace"), cell(registration.path.display()), styled(DIM, &why)]);
+    json!({
+        "id": registration.workspace,
+        "job": registration.job,
+        "path": path_text::to_text(&registration.path),
+        "strategy": registration.strategy,
+        "branch": registration.branch,
+        "registered_in": path_text::to_text(&workspace.file),
+        "owner": {
+            "repository_id": registration.repository.id,
+            "repository": path_text::to_text(&registration.repository.path),
+            "worktree_id": registration.worktree.id,
+            "worktree": path_text::to_text(&registration.worktree.path),
+            "ledger": registration.ledger.as_ref().map(|path| path_text::to_text(path)),
+            "store": registration.store,
+        },
+        "unreachable": workspace.unreachable,
+        "because": why,
+    })
 }
 
 fn repository(place: &Place, rows: &mut Vec<Vec<Cell>>) -> Result<Value> {

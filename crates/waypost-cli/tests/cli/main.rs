@@ -17,6 +17,7 @@ mod index;
 mod ledger;
 mod mcp;
 mod outputs;
+mod owners;
 mod places;
 mod postgres;
 mod race;

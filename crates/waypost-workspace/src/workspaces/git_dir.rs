@@ -102,10 +102,13 @@ fn config(mirror: &Path, plan: &Plan) -> String {
         let url = quoted(url);
         let _ = write!(text, "[remote \"origin\"]\n\turl = {url}\n\tfetch = +refs/heads/*:refs/remotes/origin/*\n");
     }
-    // Commits get the same author as in the source.
-    let user = |key: &str| git_layout::setting(plan.git_dir.as_deref()?, None, key);
-    if let (Some(name), Some(email)) = (user("user.name"), user("user.email")) {
+    // Commits get the same author as in the source, and ledgers are merged by the same driver.
+    let source = |key: &str| git_layout::setting(plan.git_dir.as_deref()?, None, key);
+    if let (Some(name), Some(email)) = (source("user.name"), source("user.email")) {
         let _ = write!(text, "[user]\n\tname = {}\n\temail = {}\n", quoted(&name), quoted(&email));
+    }
+    if let (Some(name), Some(driver)) = (source("merge.waypost.name"), source("merge.waypost.driver")) {
+        let _ = write!(text, "[merge \"waypost\"]\n\tname = {}\n\tdriver = {}\n", quoted(&name), quoted(&driver));
     }
     text
 }

@@ -15,6 +15,9 @@ use super::plan::source;
 use super::{clone, plan_file};
 use crate::worktrees::{self, Add};
 
+/// Waypost's private directories, which are not copied: only SQLite may open the store's file.
+const PRIVATE_DIRS: &[&str] = &[".git/waypost", ".hg/waypost", ".jj/repo/waypost", ".sl/waypost", ".waypost/local"];
+
 /// Makes a planned workspace. On failure, everything that was made is removed.
 pub fn make(plan: &Plan, options: &MakeOptions<'_>) -> Result<Made> {
     if plan.strategy == Strategy::InPlace {
@@ -67,8 +70,7 @@ fn fill(plan: &Plan, options: &MakeOptions<'_>) -> Result<Files> {
             let from =
                 plan.checkout.as_deref().ok_or_else(|| Error::internal("the plan of a copy names no checkout"))?;
             make_dir(&plan.workspace)?;
-            // Only SQLite may open the store's file.
-            let copied = copy_tree(from, &plan.workspace, &[".waypost/local"])?;
+            let copied = copy_tree(from, &plan.workspace, PRIVATE_DIRS)?;
             Ok(if copied.is_shared { Files::Shared } else { Files::Copied })
         }
         Strategy::InPlace => Ok(Files::InPlace),

@@ -1,4 +1,4 @@
-//! Reads the layers: user, tracked, private, environment, flags. Later layers override earlier ones.
+//! Reads the layers: user, tracked, private, workspace, environment, flags. Later layers override earlier ones.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use toml_edit::{DocumentMut, Item, Table};
 use waypost_core::nearest::nearest;
 use waypost_core::time::parse_duration_ms;
@@ -27,6 +27,8 @@ pub enum Layer {
     Shared,
     /// The file private to this clone.
     Private,
+    /// The user's register of workspaces.
+    Workspace,
     /// An environment variable.
     Environment,
     /// The command line.
@@ -45,7 +47,7 @@ pub struct Setting {
 }
 
 /// A value.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Value {
     /// One value.
@@ -83,8 +85,19 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads all layers. `flags` are `key=value`.
+    /// Reads all layers outside of workspaces. `flags` are `key=value`.
     pub fn load(files: &Files, variables: &Variables, flags: &[String]) -> Result<Config> {
+        Config::load_in_workspace(files, &[], "", variables, flags)
+    }
+
+    /// Reads all layers in a workspace that was created with these settings. `origin` names it.
+    pub fn load_in_workspace(
+        files: &Files,
+        settings: &[(&str, &Value)],
+        origin: &str,
+        variables: &Variables,
+        flags: &[String],
+    ) -> Result<Config> {
         let mut config = Config::default();
         for (layer, file) in
             [(Layer::User, &files.user), (Layer::Shared, &files.shared), (Layer::Private, &files.private)]
@@ -94,6 +107,11 @@ impl Config {
             {
                 config.read_table(document.as_table(), "", layer, file)?;
             }
+        }
+        for (name, value) in settings {
+            // The list of a workspace is complete: it includes the items of the files.
+            config.settings.remove(*name);
+            config.set(key_named(name)?, (*value).clone(), Layer::Workspace, origin.to_owned());
         }
         for key in KEYS {
             let variable = variable_of(key);

@@ -506,6 +506,7 @@ impl Ledger {
 
     /// Acquires the locks of several ledgers.
     pub(crate) fn lock(&self, numbers: &[usize]) -> Result<LedgerLocks> {
+        numbers.iter().try_for_each(|number| self.require_reachable(*number))?;
         LedgerLocks::acquire(&numbers.iter().map(|number| &self.ledgers.files()[*number]).collect::<Vec<_>>())
     }
 
@@ -517,10 +518,10 @@ impl Ledger {
 
     /// Returns whether the user may write a ledger.
     pub fn may_write(&self, number: usize) -> bool {
-        self.protected() != Some(number)
+        self.protected() != Some(number) && self.repos[number].unreachable.is_none()
     }
 
-    /// Returns the number of the ledger that the user may not write, if there is one.
+    /// Returns the number of the ledger that a contributor may not write, if there is one.
     pub fn protected(&self) -> Option<usize> {
         self.route.is_protected.then_some(0)
     }
@@ -535,11 +536,20 @@ impl Ledger {
         self.transaction_under(&self.lock(&[number])?, number, change)
     }
 
+    /// Fails if a ledger is a workspace's copy of one that cannot be reached.
+    fn require_reachable(&self, number: usize) -> Result<()> {
+        let Some(reason) = &self.repos[number].unreachable else { return Ok(()) };
+        Err(Error::unavailable("the ledger cannot be reached, and the workspace's copy of it is never changed")
+            .because(reason)
+            .hint("run the command in the repository that owns the workspace"))
+    }
+
     /// Fails if the user may not write a ledger.
     pub(crate) fn require_writable(&self, number: usize) -> Result<()> {
         if self.may_write(number) {
             return Ok(());
         }
+        self.require_reachable(number)?;
         Err(Error::refused(format!(
             "you may not write the ledger of {}: {}",
             self.repos[0].path().display(),
@@ -573,6 +583,7 @@ impl Ledger {
 
     /// Replaces the content of the first ledger under its lock. The file stays as it is if `rewrite` returns `None`.
     pub(crate) fn rewrite<T>(&self, rewrite: impl Fn(&Document) -> Result<Option<(Document, T)>>) -> Result<Option<T>> {
+        self.require_reachable(0)?;
         check_inside(self.repos[0].file.path(), &self.repos[0].root)?;
         self.ledgers.rewrite(0, rewrite)
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use waypost_core::id::{RepositoryId, WorkspaceId};
-use waypost_core::model::{Job, Strategy, Workspace, WorkspaceStatus};
-use waypost_core::op::ListRepositories;
+use waypost_core::model::{Job, Repository, Strategy, Workspace, WorkspaceStatus, Worktree};
+use waypost_core::op::{ListRepositories, ListWorktrees};
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{
     self as tools, Made, MakeOptions, Name, Places, Plan, Request, Source, Trust, Trusted,
@@ -15,6 +15,9 @@ use super::places::{machine, mirrors, network_options, root};
 use super::records::{change, plan_of, record};
 use super::rules::make_room;
 use crate::config::Layer;
+use crate::place::Place;
+use crate::registry::{self, Registration};
+use crate::repos::settings_for_workspaces;
 use crate::session::Session;
 use crate::system::SystemEntropy;
 
@@ -80,9 +83,14 @@ pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mu
     let plan = tools::plan(&plan_request)?;
     report(&format!("creating a workspace by {}", plan.strategy));
     record(session, &id, request.job, &machine, &plan)?;
-    let means = MakeOptions { network, url: url.as_deref() };
     let repository = request.job.map_or_else(|| session.repository().id.clone(), |job| job.repository_id.clone());
-    let made = fill(session, &plan, &means, &repository, report);
+    // A clone of a repository that the caller named by its URL belongs to no repository of the store.
+    let repository = Some(repository).filter(|_| request.remote.is_none());
+    if let Some(repository) = &repository {
+        register(session, &id, request.job, &plan, repository, checkout.as_ref())?;
+    }
+    let means = MakeOptions { network, url: url.as_deref() };
+    let made = fill(session, &plan, &means, repository.as_ref(), report);
     let (made, is_pooled) = match made {
         Ok(made) => made,
         Err(error) => {
@@ -111,10 +119,13 @@ fn source(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<(Opti
     }
     let own = session.repository().id.clone();
     let id = request.job.map_or_else(|| own.clone(), |job| job.repository_id.clone());
-    if id == own
-        && let Some(checkout) = &session.place.checkout
-    {
-        return Ok((Some(checkout.clone()), None));
+    if id == own {
+        let inside = session.place.workspace.as_ref().and_then(|workspace| workspace.checkout.as_ref());
+        // A job that a job starts continues from the commit on which it is started. The job of a task does not.
+        let inside = inside.filter(|_| request.job.is_none_or(|job| job.task_id.is_none()));
+        if let Some(checkout) = inside.or(session.place.checkout.as_ref()) {
+            return Ok((Some(checkout.clone()), None));
+        }
     }
     let known = session.read(ListRepositories {})?.repositories;
     let known = known.into_iter().map(|seen| seen.repository).find(|repository| repository.id == id);
@@ -132,12 +143,78 @@ fn source(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<(Opti
     }
 }
 
+/// Enters a planned workspace into the user's register, so that `way` in it works for its owner.
+fn register(
+    session: &mut Session,
+    id: &WorkspaceId,
+    job: Option<&Job>,
+    plan: &Plan,
+    repository: &RepositoryId,
+    checkout: Option<&Checkout>,
+) -> Result<()> {
+    let home = session.place.home.as_ref().map(|(path, _)| path.clone());
+    let home =
+        home.ok_or_else(|| Error::invalid("workspaces need a home directory").hint("set HOME or WAYPOST_HOME"))?;
+    let is_own = *repository == session.repository().id;
+    let owner = if is_own {
+        Owner {
+            repository: session.repository().clone(),
+            worktree: session.worktree().clone(),
+            is_local: session.place.checkout.is_some() && session.place.unreachable_owner().is_none(),
+            place: Some(session.place.clone()),
+        }
+    } else {
+        let known = session.read(ListRepositories {})?.repositories.into_iter().map(|seen| seen.repository);
+        let known = known.into_iter().find(|known| known.id == *repository);
+        let known = known.ok_or_else(|| Error::not_found(format!("no repository {repository}")))?;
+        let root = checkout.and_then(|checkout| checkout.root.as_deref());
+        let worktrees = session.read(ListWorktrees {})?.worktrees;
+        let is_owner = |seen: &&Worktree| match root {
+            Some(root) => seen.path == root && seen.repository_id == *repository,
+            None => job.is_some_and(|job| job.worktree_id == seen.id),
+        };
+        let worktree = worktrees.iter().find(is_owner).unwrap_or(session.worktree()).clone();
+        let place = root.map(|root| session.place.resolved_from(root)).transpose()?;
+        Owner { repository: known, worktree, is_local: checkout.is_some(), place }
+    };
+    let (ledger, settings, configured_store) = match &owner.place {
+        Some(place) => {
+            (place.ledger().map(|(path, _)| path), settings_for_workspaces(place)?, place.configured_store().ok())
+        }
+        None => (None, Vec::new(), None),
+    };
+    let registration = Registration {
+        path: plan.workspace.clone(),
+        workspace: id.clone(),
+        job: job.map(|job| job.id.clone()),
+        strategy: plan.strategy,
+        branch: plan.branch.clone(),
+        repository: owner.repository,
+        is_local: owner.is_local,
+        worktree: owner.worktree,
+        ledger: ledger.filter(|_| owner.is_local),
+        store: session.choice.location.to_string(),
+        is_store_configured: owner.is_local && configured_store.as_ref() == Some(&session.choice.location),
+        settings,
+    };
+    registry::register(&home, &plan.name, &registration)
+}
+
+/// The owner of a new workspace.
+struct Owner {
+    repository: Repository,
+    worktree: Worktree,
+    is_local: bool,
+    /// The place of the repository, if it is on this machine.
+    place: Option<Place>,
+}
+
 /// Creates the planned workspace, copies configured files into it, and runs the setup command.
 fn fill(
     session: &Session,
     plan: &Plan,
     means: &MakeOptions<'_>,
-    repository: &RepositoryId,
+    repository: Option<&RepositoryId>,
     report: &mut dyn FnMut(&str),
 ) -> Result<(Made, bool)> {
     let taken = tools::take(plan, means)?;
@@ -146,7 +223,7 @@ fn fill(
         Some(made) => made,
         None => tools::make(plan, means)?,
     };
-    if plan.strategy.borrows() {
+    if let Some(repository) = repository.filter(|_| plan.strategy.borrows()) {
         // Work in the workspace counts as work on the same repository.
         adopt_repository_id(&plan.workspace.join(".git/waypost"), repository)?;
     }
@@ -195,7 +272,11 @@ pub fn reuse(session: &mut Session, workspace: &Workspace, job: &Job) -> Result<
         return Err(Error::conflict(format!("a job runs in workspace {} already", workspace.id)));
     }
     enter(workspace)?;
-    let context = plan_of(workspace)?.context();
+    let plan = plan_of(workspace)?;
+    let context = plan.context();
+    if let Some((home, _)) = &session.place.home {
+        registry::change(home, &plan.name, |registration| registration.job = Some(job.id.clone()))?;
+    }
     change(session, &workspace.id, |change| {
         change.status = Some(WorkspaceStatus::Active);
         change.job = Some(job.id.to_string());

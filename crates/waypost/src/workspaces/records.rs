@@ -12,6 +12,7 @@ use waypost_workspace::jobs;
 use waypost_workspace::workspaces::{self as tools, Plan, Work};
 
 use super::places::known_machine;
+use crate::registry;
 use crate::session::Session;
 
 /// The note of a row while its directory is being removed.
@@ -72,7 +73,14 @@ pub(super) fn change(
         note: None,
     };
     set(&mut operation);
-    session.write(operation)
+    let workspace = session.write(operation)?;
+    if let (WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted, Some((home, _)), Ok(plan)) =
+        (workspace.status, &session.place.home, plan_of(&workspace))
+        && plan.home().symlink_metadata().is_err()
+    {
+        registry::unregister(home, &plan.name)?;
+    }
+    Ok(workspace)
 }
 
 /// Returns the plan of a workspace.

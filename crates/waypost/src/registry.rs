@@ -1,0 +1,137 @@
+//! The user's register of workspaces, which names the owner of each.
+//!
+//! A workspace is not a repository of its own: `way` in it works for the repository, store and role that it was created
+//! for. The register is in the user's Waypost directory, outside of every repository. So no content of a repository can
+//! make a directory a workspace or name its owner, whatever files a clone or an archive brings along.
+
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+use waypost_core::id::{JobId, RepositoryId, WorkspaceId, WorktreeId};
+use waypost_core::model::{Repository, Strategy, Worktree};
+use waypost_core::{Error, Result, path_text};
+use waypost_fs::{create_private_dir, replace};
+use waypost_workspace::workspaces::Name;
+
+use crate::config;
+
+/// The directory of the register in the user's Waypost directory.
+const DIR: &str = "registry";
+/// The last component of the path of every workspace. The one before it is the workspace's name.
+const WORKSPACE_DIR: &str = "workspace";
+
+/// The entry of a workspace in the register.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Registration {
+    /// The directory of the workspace.
+    #[serde(with = "path_text::serde")]
+    pub path: PathBuf,
+    /// Its id in the store.
+    pub workspace: WorkspaceId,
+    /// The job that it was created for, or that used it last.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub job: Option<JobId>,
+    /// How it was created.
+    pub strategy: Strategy,
+    /// The branch that it was created with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub branch: Option<String>,
+    /// The repository that owns it, as the store knows it.
+    pub repository: Repository,
+    /// Whether the repository is on this machine.
+    pub is_local: bool,
+    /// The worktree of the repository that owns it.
+    pub worktree: Worktree,
+    /// The ledger of the repository, if it is on this machine.
+    #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
+    pub ledger: Option<PathBuf>,
+    /// The store that has its row: the text of a path, or a URL without a password.
+    pub store: String,
+    /// Whether the configuration of the repository chose the store.
+    pub is_store_configured: bool,
+    /// The user's role and routing.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub settings: Vec<RegisteredSetting>,
+}
+
+/// A setting that a workspace was created with.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RegisteredSetting {
+    /// Its key.
+    pub key: String,
+    /// Its value. Paths are absolute.
+    pub value: config::Value,
+    /// Whether a flag or an environment variable set it. The files of the owner do not have it.
+    pub is_explicit: bool,
+}
+
+impl Registration {
+    /// Names the workspace in a sentence.
+    pub fn title(&self) -> String {
+        match &self.job {
+            Some(job) => format!("workspace of job {job}"),
+            None => format!("workspace {}", self.workspace),
+        }
+    }
+
+    /// Returns the ids of the owner.
+    pub fn owner_ids(&self) -> (RepositoryId, WorktreeId) {
+        (self.repository.id.clone(), self.worktree.id.clone())
+    }
+}
+
+/// Returns the file of a workspace's entry.
+fn file(home: &Path, name: &str) -> PathBuf {
+    home.join(DIR).join(format!("{name}.json"))
+}
+
+/// Enters a workspace into the register, or replaces its entry.
+pub fn register(home: &Path, name: &Name, registration: &Registration) -> Result<()> {
+    let file = file(home, name.as_str());
+    let cannot = |error| Error::unavailable(format!("cannot write {}", file.display())).because(error);
+    create_private_dir(&home.join(DIR)).map_err(cannot)?;
+    let text = serde_json::to_vec_pretty(registration).map_err(|error| Error::internal(error.to_string()))?;
+    replace(&file, &text, 0o600).map_err(cannot)
+}
+
+/// Changes the entry of a workspace, if it has one.
+pub fn change(home: &Path, name: &Name, set: impl FnOnce(&mut Registration)) -> Result<()> {
+    let Some(mut registration) = read(&file(home, name.as_str()))? else { return Ok(()) };
+    set(&mut registration);
+    register(home, name, &registration)
+}
+
+/// Removes the entry of a workspace.
+pub fn unregister(home: &Path, name: &Name) -> Result<()> {
+    let file = file(home, name.as_str());
+    match std::fs::remove_file(&file) {
+        Err(error) if error.kind() != ErrorKind::NotFound => {
+            Err(Error::unavailable(format!("cannot remove {}", file.display())).because(error))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns the entry of the workspace at exactly this path, and its file. The path has no links.
+pub fn find(home: &Path, dir: &Path) -> Result<Option<(Registration, PathBuf)>> {
+    if dir.file_name().is_none_or(|name| name != WORKSPACE_DIR) {
+        return Ok(None);
+    }
+    let name = dir.parent().and_then(Path::file_name).and_then(|name| name.to_str());
+    let Some(name) = name.and_then(|name| Name::try_from(name.to_owned()).ok()) else { return Ok(None) };
+    let file = file(home, name.as_str());
+    Ok(read(&file)?.filter(|registration| registration.path == dir).map(|registration| (registration, file)))
+}
+
+fn read(file: &Path) -> Result<Option<Registration>> {
+    match std::fs::read(file) {
+        Ok(text) => serde_json::from_slice(&text).map(Some).map_err(|error| {
+            Error::damaged(format!("cannot read {}, which names the owner of a workspace", file.display()))
+                .because(error)
+                .hint("without this file, the workspace is a repository of its own")
+        }),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
+        Err(error) => Err(Error::unavailable(format!("cannot read {}", file.display())).because(error)),
+    }
+}
