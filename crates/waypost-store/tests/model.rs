@@ -189,7 +189,7 @@ fn plan(tasks: &[Shape]) -> Plan {
         queue_timeout: shape.queue,
         ..PlannedTask::default()
     });
-    Plan { summary: None, max_parallel: None, tasks: planned.collect() }
+    Plan { tasks: planned.collect(), ..Plan::default() }
 }
 
 fn caller(agent: usize) -> Caller {
@@ -314,6 +314,7 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             source_content: None,
             summary: None,
             max_parallel: most,
+            base: None,
             config: Value::Null,
             plan: Some(plan(&tasks)),
             start: !number.is_multiple_of(4),

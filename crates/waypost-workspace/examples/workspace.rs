@@ -33,6 +33,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         name: &name,
         source: Source::Checkout(&checkout),
         base: rest.get(1).copied(),
+        commit: None,
         branch: None,
         strategy,
         network: NetworkOptions::default(),

@@ -94,7 +94,7 @@ pub fn plan(index: &Index, terms: &Terms, id: &str, now: Timestamp) -> Result<Fr
         let waiting: Vec<&str> = waiting.iter().copied().collect();
         warnings.push(format!("{} waits for {blocker}, which is open and not part of this workflow", listed(&waiting)));
     }
-    let plan = Plan { summary: Some(root.title.clone()), max_parallel: None, tasks: planned };
+    let plan = Plan { summary: Some(root.title.clone()), max_parallel: None, base: None, tasks: planned };
     Ok(FromIssue { issue: root, plan, warnings })
 }
 

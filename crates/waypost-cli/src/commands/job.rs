@@ -109,8 +109,13 @@ pub(crate) struct HowArgs {
     /// configured, else chosen for the repository]
     #[arg(long, value_parser = parse_enum::<Strategy>)]
     strategy: Option<Strategy>,
-    #[command(flatten)]
-    start: ws::StartingPoint,
+    /// What to start from: plan (the work of the tasks that the task depends on), head, or a revision [default: as the
+    /// task or its workflow says, else plan]
+    #[arg(long, value_name = "BASE")]
+    base: Option<String>,
+    /// Branch to work on [default: waypost/ and the id]
+    #[arg(long)]
+    branch: Option<String>,
     /// Existing workspace of an earlier job to run in
     #[arg(long, value_name = "WORKSPACE", conflicts_with_all = ["strategy", "base", "branch"])]
     workspace: Option<String>,
@@ -269,8 +274,8 @@ impl HowArgs {
         };
         Settings {
             strategy: self.strategy,
-            base: self.start.base.clone(),
-            branch: self.start.branch.clone(),
+            base: self.base.clone(),
+            branch: self.branch.clone(),
             workspace: self.workspace.clone(),
             timeout_ms: self.timeout.or(defaults.timeout_ms),
             size_limit: self.size_limit.or(defaults.size_limit),
@@ -454,6 +459,8 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
             ("exit code", job.exit_code.map(|code| code.to_string())),
             ("error", job.error.clone()),
             ("workspace", job.workspace_id.as_ref().map(ToString::to_string)),
+            ("started from", job.started_from.clone()),
+            ("result", job.result.clone()),
             ("directory", path(&job.workspace_dir)),
             ("context", path(&job.context_dir)),
             ("log", path(&job.log)),

@@ -440,6 +440,7 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
         ("context from", names(&task.context_from)),
         ("capabilities", names(&task.capabilities)),
         ("files", names(&task.files)),
+        ("base", task.base.clone()),
         ("issue", task.issue.clone()),
         ("group", task.parallel_group.clone()),
         ("attempts", Some(format!("{} failed of {}", task.attempts, task.max_attempts))),

@@ -47,8 +47,12 @@ content: JSON starts with a bracket, YAML has a line that starts with `tasks:` o
   {\"summary\": \"Ship it\", \"tasks\": [{\"name\": \"build\"}, {\"name\": \"test\", \"depends_on\": [\"build\"]}]}
 
 A task has a name, and may have: description, depends_on (in the short form: needs), informed_by, context_from, \
-parallel_group, priority, plan, acceptance, context, capabilities, files, repository, issue, max_attempts, backoff, \
-timeout, queue_timeout, stall_timeout, needs_evidence. Durations are written 90s, 10m, 2h or 1d.")]
+parallel_group, priority, plan, acceptance, context, capabilities, files, repository, base, issue, max_attempts, \
+backoff, timeout, queue_timeout, stall_timeout, needs_evidence. Durations are written 90s, 10m, 2h or 1d.
+
+A job of a task starts from its base. By default that is `plan`: the branches of the jobs of the tasks it depends on, \
+merged in plan order; without such tasks, the head of the workflow's worktree. `head` starts from that head in any \
+case, and any other text names a revision. The plan as a whole may have a base, too.")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,
@@ -110,6 +114,10 @@ struct CreateArgs {
     /// Maximum number of tasks in progress at once
     #[arg(long, value_name = "N")]
     max_parallel: Option<u32>,
+    /// What jobs of its tasks start from: plan (the work of the tasks a task depends on), head, or a revision [default:
+    /// plan]
+    #[arg(long, value_name = "BASE")]
+    base: Option<String>,
     /// Repository of the workflow, by id, name or path; may be given repeatedly, in a shared store [default: this one]
     #[arg(long, value_name = "REPO")]
     repo_of: Vec<String>,
@@ -231,6 +239,10 @@ struct AddTaskArgs {
     /// Repository to work in, by id, name or path
     #[arg(long, value_name = "REPO")]
     repo_of: Option<String>,
+    /// What its jobs start from: plan (the work of the tasks it depends on), head, or a revision [default: as the workflow
+    /// says, else plan]
+    #[arg(long, value_name = "BASE")]
+    base: Option<String>,
     /// Issue to close when the task is done
     #[arg(long, value_name = "ISSUE")]
     issue: Option<String>,
@@ -313,6 +325,10 @@ struct FromIssueArgs {
     /// Maximum number of tasks in progress at once
     #[arg(long, value_name = "N")]
     max_parallel: Option<u32>,
+    /// What jobs of its tasks start from: plan (the work of the tasks a task depends on), head, or a revision [default:
+    /// plan]
+    #[arg(long, value_name = "BASE")]
+    base: Option<String>,
     /// Idempotency key: a repeated command with the same key returns the first result
     #[arg(long, value_name = "KEY")]
     key: Option<String>,
@@ -377,6 +393,7 @@ fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
         source_content: args.source_content.as_deref().map(text_or_stdin).transpose()?,
         summary: args.summary.clone(),
         max_parallel: args.max_parallel,
+        base: args.base.clone(),
         config,
         plan: args.plan.as_deref().map(plans::read_file).transpose()?,
         start: args.start,
@@ -486,6 +503,7 @@ fn write_facts(text: &mut Text, view: &WorkflowView, now: Timestamp) {
         ("reason", workflow.reason.clone()),
         ("source", source),
         ("max parallel", workflow.max_parallel.map(|max| format!("{max} tasks"))),
+        ("base", workflow.base.clone()),
         ("created", moment(Some(workflow.created_at))),
         ("started", moment(workflow.started_at)),
         ("ended", moment(workflow.finished_at)),
@@ -592,6 +610,7 @@ fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()> {
         capabilities: args.capability.clone(),
         files: args.file.clone(),
         repository: args.repo_of.clone(),
+        base: args.base.clone(),
         issue: args.issue.clone(),
         max_attempts: args.max_attempts,
         backoff: args.backoff,
@@ -668,6 +687,7 @@ fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
         source_content: Some(issue.description.clone()).filter(|text| !text.is_empty()),
         summary: None,
         max_parallel: args.max_parallel,
+        base: args.base.clone(),
         config: Value::Null,
         plan: Some(epic.plan),
         start: args.start,

@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 mod across;
 mod bad_input;
+mod bases;
 mod clocks;
 mod commands;
 mod crash;

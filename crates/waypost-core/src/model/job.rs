@@ -88,6 +88,12 @@ pub struct Job {
     pub agent_id: Option<AgentId>,
     /// The workspace it works in.
     pub workspace_id: Option<WorkspaceId>,
+    /// What its workspace started from, in words.
+    #[serde(default)]
+    pub started_from: Option<String>,
+    /// The commit that it left for the tasks that depend on its task.
+    #[serde(default)]
+    pub result: Option<String>,
     /// The directory it was requested from.
     #[serde(with = "path_text::serde")]
     #[schemars(with = "String")]

@@ -92,6 +92,10 @@ pub struct Task {
     pub files: Vec<String>,
     /// The repository to work in.
     pub repository_id: Option<RepositoryId>,
+    /// What its jobs start from: `plan` (the work of the tasks it depends on), `head` or a revision; none if the workflow
+    /// decides.
+    #[serde(default)]
+    pub base: Option<String>,
     /// The workspace of its last job.
     pub workspace_id: Option<WorkspaceId>,
     /// The issue to close when it is done.
@@ -192,6 +196,7 @@ impl Task {
             capabilities,
             files,
             repository_id,
+            base,
             workspace_id,
             issue,
             assignee,
@@ -230,6 +235,7 @@ impl Task {
             && *capabilities == other.capabilities
             && *files == other.files
             && *repository_id == other.repository_id
+            && *base == other.base
             && *workspace_id == other.workspace_id
             && *issue == other.issue
             && *assignee == other.assignee

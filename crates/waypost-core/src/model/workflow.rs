@@ -88,6 +88,10 @@ pub struct Workflow {
     pub summary: Option<String>,
     /// Maximum number of tasks in progress at once.
     pub max_parallel: Option<u32>,
+    /// What jobs of its tasks start from, unless a task says otherwise: `plan` (the default: the work of the tasks that a
+    /// task depends on), `head` or a revision.
+    #[serde(default)]
+    pub base: Option<String>,
     /// Settings for the program that drives it.
     pub config: Value,
     /// Why it failed or was cancelled.

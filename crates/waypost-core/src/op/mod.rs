@@ -55,6 +55,7 @@ operations! {
     job {
         begin_supervision::BeginSupervision,
         cancel_job::CancelJob,
+        choose_base::ChooseBase,
         create_job_record::CreateJobRecord,
         finish_job::FinishJob,
         list_jobs::ListJobs,

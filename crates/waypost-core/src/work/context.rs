@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{agents, claim, find};
+use super::{agents, base, claim, find};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
@@ -137,6 +137,7 @@ pub(crate) fn pack(cx: &mut OpContext<'_>, task: &Task, reader: Option<&AgentId>
         tx.task_count(&task.workflow_id)?;
         tx.dependency_list_of(&task.id)?;
         reader.map(|reader| tx.message_list(reader, now, MAX_MESSAGES)).transpose()?;
+        task.workspace_id.as_ref().map(|_| tx.job_list(&base::newest_job(task))).transpose()?;
         tx.task_list_names(&task.workflow_id, MAX_OTHER_TASKS)?;
         // The caller of this function shows the task with its lease and holder.
         tx.lease_get(task.id.as_str())?;
@@ -148,7 +149,8 @@ pub(crate) fn pack(cx: &mut OpContext<'_>, task: &Task, reader: Option<&AgentId>
     let latest = cx.tx.checkpoint_list(&task.id, None, LATEST_CHECKPOINTS)?;
     let (last, before_it) = latest.split_at(latest.len().min(1));
     checkpoints(&mut packer, last);
-    about_task(&mut packer, task);
+    let started_from = base::started_from(cx, task)?;
+    about_task(&mut packer, task, started_from);
     let total = about_workflow(cx, &mut packer, &workflow)?;
     checkpoints(&mut packer, before_it);
     outcomes(cx, &mut packer, task)?;
@@ -174,12 +176,13 @@ const MAX_MESSAGES: u32 = 50;
 /// Maximum number of other tasks that are named. `way workflow show` prints the whole plan.
 const MAX_OTHER_TASKS: u32 = 20;
 
-fn about_task(packer: &mut Packer, task: &Task) {
+fn about_task(packer: &mut Packer, task: &Task, started_from: Option<String>) {
     let listed = |title: &str, items: &[String]| (!items.is_empty()).then(|| format!("{title}: {}", items.join("; ")));
     let titled = |title: &str, text: &Option<String>| text.as_ref().map(|text| format!("{title}: {text}"));
     let value = |title: &str, value: &Value| (!is_empty(value)).then(|| format!("{title}: {}", plain(value)));
     let parts = [
         Some(task.description.clone()).filter(|text| !text.trim().is_empty()),
+        titled("Your workspace starts from", &started_from),
         listed("Done when", &task.acceptance),
         task.needs_evidence.then(|| "Completing it needs evidence.".to_owned()),
         titled("Last error", &task.error),

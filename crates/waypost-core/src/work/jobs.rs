@@ -169,11 +169,13 @@ pub(crate) fn enter_workspace(
     job: &Job,
     workspace: &Workspace,
     context: Option<PathBuf>,
+    started_from: Option<String>,
 ) -> Result<()> {
     let mut after = job.clone();
     after.workspace_id = Some(workspace.id.clone());
     after.workspace_dir = Some(workspace.path.clone());
     after.context_dir = context;
+    after.started_from = started_from;
     after.updated_at = cx.now;
     put(cx, kind::JOB_NOTED, job, &after)?;
     if let Some(mut task) = job.task_id.as_ref().map(|id| cx.tx.task_get(id)).transpose()?.flatten() {

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::check_name;
+use super::{base, check_name};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, TaskId};
@@ -26,6 +26,8 @@ pub struct Plan {
     pub summary: Option<String>,
     /// Maximum number of tasks in progress at once.
     pub max_parallel: Option<u32>,
+    /// The base of the jobs of its tasks, unless a task has its own: `plan`, `head` or a revision; default `plan`.
+    pub base: Option<String>,
     /// The tasks, in the intended order.
     pub tasks: Vec<PlannedTask>,
 }
@@ -66,6 +68,9 @@ pub struct PlannedTask {
     pub files: Vec<String>,
     /// The repository to work in: its id, name or path.
     pub repository: Option<String>,
+    /// What its jobs start from: `plan` (the work of the tasks it depends on), `head` (of the workflow's worktree) or a
+    /// revision; default: as the workflow says.
+    pub base: Option<String>,
     /// The issue to close when it is done.
     pub issue: Option<String>,
     /// Maximum number of attempts; default 3.
@@ -102,6 +107,7 @@ const FIELDS: &[&str] = &[
     "capabilities",
     "files",
     "repository",
+    "base",
     "issue",
     "max_attempts",
     "backoff",
@@ -153,6 +159,7 @@ impl Plan {
         struct Outline {
             summary: Option<String>,
             max_parallel: Option<u32>,
+            base: Option<String>,
             tasks: Vec<Value>,
         }
         let value = match value {
@@ -179,7 +186,12 @@ impl Plan {
             })?;
             tasks.push(task);
         }
-        Ok(Plan { summary: outline.summary, max_parallel: outline.max_parallel, tasks })
+        Ok(Plan { summary: outline.summary, max_parallel: outline.max_parallel, base: outline.base, tasks })
+    }
+
+    /// Refuses a base that cannot name a revision.
+    pub(crate) fn check_base(&self) -> Result<()> {
+        self.base.as_deref().map_or(Ok(()), base::check_word)
     }
 
     /// Reads the short form: one task per line, `name: description`, with further fields indented below it.
@@ -278,6 +290,9 @@ impl Graph {
             if task.priority.is_some_and(|priority| priority > 4) {
                 return Err(Error::invalid(format!("task {}: a priority is a number from 0 to 4", task.name)));
             }
+            if let Some(base) = &task.base {
+                base::check_word(base).map_err(|error| error.within(format!("task {}", task.name)))?;
+            }
             if task.max_attempts == Some(0) {
                 return Err(Error::invalid(format!("task {}: it needs at least one attempt", task.name)));
             }
@@ -372,6 +387,7 @@ pub(crate) fn task(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &Planne
         capabilities: p.capabilities,
         files: p.files,
         repository_id,
+        base: p.base,
         workspace_id: None,
         issue: p.issue,
         assignee: None,

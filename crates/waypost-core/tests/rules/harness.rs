@@ -148,6 +148,7 @@ pub(crate) fn workflow(name: &str, plan: Plan) -> CreateWorkflow {
         source_content: None,
         summary: None,
         max_parallel: None,
+        base: None,
         config: Value::Null,
         plan: Some(plan),
         start: true,

@@ -225,6 +225,7 @@ fn create(name: &str) -> CreateWorkflow {
         source_content: None,
         summary: None,
         max_parallel: None,
+        base: None,
         config: Value::Null,
         plan: None,
         start: false,

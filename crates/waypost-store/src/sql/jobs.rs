@@ -24,6 +24,8 @@ table! {
         epoch: maybe_number,
         agent_id: maybe_parsed,
         workspace_id: maybe_parsed,
+        started_from: maybe_text,
+        result: maybe_text,
         work_dir: path,
         workspace_dir: maybe_path,
         context_dir: maybe_path,

@@ -27,6 +27,7 @@ table! {
         capabilities: json,
         files: json,
         repository_id: maybe_parsed,
+        base: maybe_text,
         workspace_id: maybe_parsed,
         issue: maybe_text,
         assignee: maybe_parsed,

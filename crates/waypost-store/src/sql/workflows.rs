@@ -21,6 +21,7 @@ table! {
         status: parsed,
         summary: maybe_text,
         max_parallel: maybe_number,
+        base: maybe_text,
         config: json,
         reason: maybe_text,
         worktree_id: parsed,

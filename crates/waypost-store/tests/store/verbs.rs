@@ -859,6 +859,7 @@ pub(crate) fn messages_about_a_workflow_are_found_in_order(store: &mut dyn Store
         status: WorkflowStatus::Planning,
         summary: None,
         max_parallel: None,
+        base: None,
         config: json!({}),
         reason: None,
         worktree_id: worktree.id.clone(),

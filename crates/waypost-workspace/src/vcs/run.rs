@@ -471,6 +471,15 @@ impl Tool {
         self.check(output).map(|output| Some(output.stdout))
     }
 
+    /// Runs it and returns whether it succeeded, with its output. False if it exits with 1, by which git reports conflicts.
+    pub(crate) fn bytes_or_failed(mut self) -> Result<(bool, Vec<u8>)> {
+        let output = self.run()?;
+        if output.status.code() == Some(1) && !is_system_failure(&output) {
+            return Ok((false, output.stdout));
+        }
+        self.check(output).map(|output| (true, output.stdout))
+    }
+
     /// Runs it and returns its exit code; none if a signal killed it.
     pub(crate) fn code(mut self) -> Result<Option<i32>> {
         Ok(self.run()?.status.code())

@@ -87,6 +87,8 @@ pub struct Request<'a> {
     pub source: Source<'a>,
     /// The commit to start from: a branch, a tag, or any other name [default: the current commit].
     pub base: Option<&'a str>,
+    /// The commit to start from instead, which the source need not have: see [`merge_work`](super::merge_work).
+    pub commit: Option<&'a str>,
     /// The branch to work on. Default: `waypost/<name>`.
     pub branch: Option<&'a str>,
     /// How to make it [default: depends on the source].

@@ -80,7 +80,7 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
                 Some(root) if checkout.vcs == Vcs::Git => Git::in_worktree(root)?,
                 _ => Git::of_repository(git_dir)?,
             };
-            let base = resolve(&git, request.base.unwrap_or("HEAD"));
+            let base = base(&git, request);
             plan.base = Some(base.map_err(|error| match (checkout.vcs, request.base, error.kind()) {
                 // There are commits, but git's HEAD is on none of them unless jj is colocated.
                 (Vcs::Jj, None, Kind::NotFound) => no_git_head_in_jj(),
@@ -101,10 +101,10 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
                     Some(root) => Git::in_worktree(root)?,
                     None => Git::of_repository(git_dir)?,
                 };
-                plan.base = Some(resolve(&git, request.base.unwrap_or("HEAD"))?);
+                plan.base = Some(base(&git, request)?);
                 plan.branch = Some(branch(&git, request)?);
-            } else if request.base.is_some() {
-                plan.base = request.base.map(str::to_owned);
+            } else {
+                plan.base = request.commit.or(request.base).map(str::to_owned);
             }
         }
         Strategy::Jj => {
@@ -112,7 +112,9 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
                 Error::refused(format!("{} is not a jj repository", checkout.repository_path().display()))
             })?;
             plan.branch = Some(request.name.to_string());
-            if let Some(base) = request.base {
+            if let Some(commit) = request.commit {
+                plan.base = Some(commit.to_owned());
+            } else if let Some(base) = request.base {
                 // Planning must not take a snapshot of the working copy.
                 let log = ["--ignore-working-copy", "log", "--no-graph", "--template=commit_id", "--revisions", base];
                 plan.base = Some(jj(root).args(log).stdout().map_err(|error| no_commit(base).because(error))?);
@@ -140,7 +142,7 @@ fn from_remote(plan: &mut Plan, request: &Request<'_>, url: &str) -> Result<()> 
     }
     mirror::check_url(url)?;
     let git = Git::without_repository()?.with_setting("remote.waypost.url", url);
-    let revision_name = request.base.unwrap_or("HEAD");
+    let revision_name = request.commit.or(request.base).unwrap_or("HEAD");
     let listed = git.network(request.network).args(["ls-remote", "--quiet", "--", "waypost"]).stdout()?;
     let refs = listed.lines().filter_map(|line| line.split_once('\t'));
     let candidates =
@@ -162,6 +164,11 @@ fn from_remote(plan: &mut Plan, request: &Request<'_>, url: &str) -> Result<()> 
     plan.mirror = Some(mirror::path_for_url(request.places.mirrors, url));
     plan.origin = Some(url_text::without_password(url));
     Ok(())
+}
+
+/// Returns the commit to start from.
+fn base(git: &Git, request: &Request<'_>) -> Result<String> {
+    request.commit.map_or_else(|| resolve(git, request.base.unwrap_or("HEAD")), |commit| Ok(commit.to_owned()))
 }
 
 fn default_branch(name: &Name) -> String {

@@ -36,6 +36,17 @@ pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
     if git.command().args(["diff", "--cached", "--quiet"]).succeeds()? {
         return Ok(None);
     }
+    let (name, email) = identity(plan)?;
+    let mut tool = git.command();
+    for role in ["AUTHOR", "COMMITTER"] {
+        tool = tool.env(&format!("GIT_{role}_NAME"), &name).env(&format!("GIT_{role}_EMAIL"), &email);
+    }
+    tool.args(["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message]).stdout()?;
+    head(plan).map(Some)
+}
+
+/// Returns the name and the email address of the author in the source checkout.
+pub(super) fn identity(plan: &Plan) -> Result<(String, String)> {
     let author = plan.checkout.as_deref().map(Git::in_worktree).transpose()?;
     let author =
         author.map(|git| git.command().args(["var", "GIT_AUTHOR_IDENT"]).stdout_or_none()).transpose()?.flatten();
@@ -43,13 +54,7 @@ pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
         let (name, rest) = ident.split_once(" <")?;
         Some((name.to_owned(), rest.split_once('>')?.0.to_owned()))
     });
-    let (name, email) = author.unwrap_or_else(|| ("waypost".to_owned(), "waypost@localhost".to_owned()));
-    let mut tool = git.command();
-    for role in ["AUTHOR", "COMMITTER"] {
-        tool = tool.env(&format!("GIT_{role}_NAME"), &name).env(&format!("GIT_{role}_EMAIL"), &email);
-    }
-    tool.args(["commit", "--quiet", "--no-verify", "--no-gpg-sign", "--message", message]).stdout()?;
-    head(plan).map(Some)
+    Ok(author.unwrap_or_else(|| ("waypost".to_owned(), "waypost@localhost".to_owned())))
 }
 
 /// Opens a pull request for a pushed branch. Returns its URL.

@@ -33,19 +33,21 @@ pub(super) fn find(checkout: &Checkout, target: &Path) -> Option<ListedWorktree>
 pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Result<()> {
     let main = checkout.main_root.as_deref().unwrap_or(&checkout.shared_dir);
     let branch = request.branch;
-    if request.base.is_some() {
-        return Err(
-            Error::invalid("hg share knows no --base").hint("update the new worktree instead: hg update REVISION")
-        );
-    }
     // Check the revision first: the share must be made before it can be updated.
     let exists = |revision: &str| hg(main).args(["identify", "--id", "--rev", revision]).succeeds();
     let has_branch = exists(branch)?;
-    if !has_branch && !exists("default")? {
+    if let Some(base) = request.base {
+        if has_branch {
+            return Err(Error::conflict(format!("branch {branch} exists already, so it cannot start from {base}")));
+        }
+        if base.starts_with('-') || !exists(base)? {
+            return Err(Error::not_found(format!("there is no commit {base} to start {branch} from")));
+        }
+    } else if !has_branch && !exists("default")? {
         return Err(Error::not_found(format!("there is no commit to start {branch} from")).hint("make a first commit"));
     }
     hg(main).args(["share", "--config", "extensions.share=", "--noupdate", "--"]).arg(main).arg(target).stdout()?;
-    let start = if has_branch { branch } else { "default" };
+    let start = request.base.unwrap_or(if has_branch { branch } else { "default" });
     hg(target).args(["update", "--rev", start]).stdout()?;
     if has_branch { Ok(()) } else { hg(target).args(["branch", "--", branch]).stdout().map(drop) }
 }

@@ -128,6 +128,7 @@ impl Scene {
             name: &name(id),
             source,
             base,
+            commit: None,
             branch: None,
             strategy,
             network: NetworkOptions::default(),

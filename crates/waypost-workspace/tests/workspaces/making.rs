@@ -197,6 +197,7 @@ fn plan_error(places: Places<'_>, name: &Name, source: Source<'_>) -> Error {
         name,
         source,
         base: None,
+        commit: None,
         branch: None,
         strategy: None,
         network: NetworkOptions::default(),

@@ -3,6 +3,7 @@
 //! The caller records a job and starts its supervisor. The supervisor creates the workspace, runs the command, renews the
 //! lease, and records how the command ended. If a supervisor is gone, the next process that lists jobs reaps its job.
 
+mod base;
 pub(crate) mod reap;
 mod supervise;
 
@@ -38,7 +39,7 @@ pub struct Settings {
     /// How to create its workspace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub strategy: Option<Strategy>,
-    /// The commit it starts from.
+    /// What it starts from: `plan`, `head` or a revision. None: as its task or workflow says.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub base: Option<String>,
     /// The branch it works on.
@@ -201,7 +202,15 @@ pub fn job_and_log(session: &mut Session, job: &str) -> Result<(Job, PathBuf)> {
 }
 
 fn finish_operation(job: &JobId) -> FinishJob {
-    FinishJob { job: job.to_string(), exit_code: None, error: None, stopped: false, abandoned: false, output: None }
+    FinishJob {
+        job: job.to_string(),
+        exit_code: None,
+        error: None,
+        stopped: false,
+        abandoned: false,
+        output: None,
+        result: None,
+    }
 }
 
 /// Returns the default settings of jobs, from the configuration.

@@ -6,19 +6,20 @@ use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
 use serde_json::json;
-use waypost_core::model::{Job, JobStatus, Strategy, Workspace};
+use waypost_core::model::{Job, JobStatus, Strategy, TaskStatus, Workspace};
 use waypost_core::op::{
-    BeginSupervision, FinishJob, GetContext, Heartbeat, JobView, NoteJob, RecordJobStarted, ShowJob,
+    AskQuestion, BeginSupervision, FinishJob, GetContext, Heartbeat, JobView, NoteJob, RecordJobStarted, ShowJob, ShowTask,
 };
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::{create_private_dir, replace};
 use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
 
+use super::base::{self, Base};
 use super::{Settings, finish_operation, log_path, records_dir, settings, store_of};
 use crate::session::Session;
 use crate::signals::ShutdownSignal;
 use crate::tokens;
-use crate::workspaces::{self, WorkspaceRequest};
+use crate::workspaces::{self, Created, Creation, WorkspaceRequest};
 
 /// Time between two checks whether the job was cancelled.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -72,6 +73,9 @@ pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
         Err(Stop::ShutdownSignal) => operation.stopped = true,
         Err(Stop::Failed(why)) => operation.error = Some(why),
     }
+    if let Some(workspace) = dirs.as_ref().and_then(|dirs| dirs.workspace.as_ref()) {
+        operation.result = keep_result(session, &job.job, workspace);
+    }
     let printed = super::tail(&log_path(session, &job.job.id)?, OUTPUT_TAIL_BYTES);
     let printed = String::from_utf8_lossy(&printed).replace('\0', "").trim_end().to_owned();
     operation.output = Some(printed).filter(|printed| !printed.is_empty());
@@ -114,23 +118,10 @@ fn prepare(
         let context = workspaces::plan_of(&workspace)?.context();
         JobDirs { dir: workspace.path.clone(), workspace: Some(workspace), context }
     } else {
-        let request = WorkspaceRequest {
-            job: Some(job),
-            strategy: settings.strategy,
-            base: settings.base.as_deref(),
-            branch: settings.branch.as_deref(),
-            remote: None,
-        };
-        let mut steps = Vec::new();
-        let created = workspaces::create(session, &request, &mut |step| steps.push(step.to_owned()))?;
+        let created = create_workspace(session, job, settings, shutdown)?;
         for note in &created.notes {
             note_job(session, job, |operation| operation.warning = Some(note.clone()))?;
         }
-        let detail = steps.join("; ");
-        note_job(session, job, |operation| {
-            operation.phase = Some("prepared".to_owned());
-            operation.detail = Some(detail);
-        })?;
         let context = workspaces::plan_of(&created.workspace)?.context();
         JobDirs { dir: created.workspace.path.clone(), workspace: Some(created.workspace), context }
     };
@@ -142,6 +133,77 @@ fn prepare(
         return Err(Stop::ShutdownSignal);
     }
     Ok(dirs)
+}
+
+/// Creates the workspace of a job. If the work that it should start from conflicts or is not here, its task asks a person.
+fn create_workspace(
+    session: &mut Session,
+    job: &Job,
+    settings: &Settings,
+    shutdown: &ShutdownSignal,
+) -> Result<Created, Stop> {
+    let mut may_wait = |session: &mut Session| {
+        let is_cancelled = session.read(ShowJob { job: job.id.to_string() })?.job.cancelled_at.is_some();
+        Ok(!is_cancelled && shutdown.count() == 0)
+    };
+    let Base { revision, from } = base::choose(session, job, settings.base.as_deref(), &mut may_wait)?;
+    let request = WorkspaceRequest {
+        job: Some(job),
+        strategy: settings.strategy,
+        base: revision.as_deref(),
+        branch: settings.branch.as_deref(),
+        remote: None,
+        from: Some(&from),
+    };
+    let mut steps = Vec::new();
+    let task = job.task_id.as_ref().map(ToString::to_string).unwrap_or_default();
+    let created = match workspaces::create_from_work(session, &request, &mut |step| steps.push(step.to_owned()))? {
+        Creation::Created(created) => *created,
+        Creation::Missing(work) => {
+            let machine = job.machine.as_deref().unwrap_or("this machine");
+            ask(session, job, base::missing_question(&work, &task, machine))?;
+            return Err(Stop::Failed(format!("the work of task {} is not on {machine}", work.task)));
+        }
+    };
+    if let Some(conflict) = created.conflict.as_ref().filter(|_| !from.may_leave_conflict) {
+        ask(session, job, base::conflict_question(conflict, &created.workspace.path, &task))?;
+        return Err(Stop::Failed(format!(
+            "the work of task {} conflicts with that of {} in {}",
+            conflict.task,
+            conflict.merged.join(", "),
+            conflict.files.join(", ")
+        )));
+    }
+    let detail = steps.join("; ");
+    note_job(session, job, |operation| {
+        operation.phase = Some("prepared".to_owned());
+        operation.detail = Some(detail);
+    })?;
+    Ok(created)
+}
+
+/// Asks a person about the task of a job. The job then ends without counting an attempt.
+fn ask(session: &mut Session, job: &Job, question: String) -> Result<()> {
+    let Some(task) = &job.task_id else { return Ok(()) };
+    session.write(AskQuestion { task: task.to_string(), workflow: None, epoch: job.epoch, question }).map(drop)
+}
+
+/// Keeps the commit that a job leaves for the tasks that depend on its task, if it finished its task. The job does not
+/// fail because of that.
+fn keep_result(session: &mut Session, job: &Job, workspace: &Workspace) -> Option<String> {
+    let kept = (|| {
+        let Some(task) = &job.task_id else { return Ok(None) };
+        let page = session.read(ShowTask { task: task.to_string(), workflow: None })?;
+        let is_finished = page.task.task.status == TaskStatus::Completed && page.task.epoch == job.epoch;
+        if is_finished { workspaces::keep_result(workspace, &page.task.task.workflow_id) } else { Ok(None) }
+    })();
+    kept.unwrap_or_else(|error: Error| {
+        let warning = format!("cannot keep its work for later tasks: {}", error.full_message());
+        if let Err(error) = note_job(session, job, |operation| operation.warning = Some(warning)) {
+            log::warn!("{}", error.full_message());
+        }
+        None
+    })
 }
 
 fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut NoteJob)) -> Result<()> {
@@ -357,7 +419,7 @@ fn renew_lease(session: &mut Session, job: &Job) -> Result<Option<Duration>> {
 /// Returns whether the command of the job ended the lease itself, and no other agent holds the task.
 fn is_lease_ended_by_job(session: &mut Session, job: &Job) -> Result<bool> {
     let Some(task) = &job.task_id else { return Ok(true) };
-    let page = session.read(waypost_core::op::ShowTask { task: task.to_string(), workflow: None })?;
+    let page = session.read(ShowTask { task: task.to_string(), workflow: None })?;
     Ok(page.task.epoch == job.epoch && page.task.holder.is_none())
 }
 

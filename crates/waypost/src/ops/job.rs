@@ -55,7 +55,8 @@ pub struct CreateJob {
     /// How to create the workspace.
     #[serde(default)]
     strategy: Option<Strategy>,
-    /// Base commit.
+    /// What to start from: `plan` (the work of the tasks that the task depends on), `head`, or a revision [default: as the
+    /// task or its workflow says, else `plan`].
     #[serde(default)]
     base: Option<String>,
     /// Branch to work on.

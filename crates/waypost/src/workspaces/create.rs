@@ -1,5 +1,6 @@
 //! Creates a workspace, or lets a job reuse one.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use waypost_core::id::{RepositoryId, WorkspaceId};
@@ -7,7 +8,7 @@ use waypost_core::model::{Job, Repository, Strategy, Workspace, WorkspaceStatus,
 use waypost_core::op::{ListRepositories, ListWorktrees};
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{
-    self as tools, Made, MakeOptions, Name, Places, Plan, Request, Source, Trust, Trusted,
+    self as tools, Conflict, Made, MakeOptions, Merge, Name, Places, Plan, Request, Source, TaskWork, Trust, Trusted,
 };
 use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, job_log, repository_id};
 
@@ -36,6 +37,23 @@ pub struct WorkspaceRequest<'a> {
     pub branch: Option<&'a str>,
     /// The URL of the repository, if it is not the caller's.
     pub remote: Option<&'a str>,
+    /// The work of finished tasks that it starts from.
+    pub from: Option<&'a StartingWork>,
+}
+
+/// The work of finished tasks that a workspace starts from, merged in this order, and how to describe it.
+#[derive(Clone, Debug, Default)]
+pub struct StartingWork {
+    /// The work of each task.
+    pub work: Vec<TaskWork>,
+    /// The repositories on this machine that may have the commits.
+    pub sources: Vec<PathBuf>,
+    /// What chose the base: the job, the task or the workflow. None if it is the default.
+    pub chosen_by: Option<String>,
+    /// Facts that the agent needs beside the list of tasks.
+    pub notes: Vec<String>,
+    /// Whether the job gets a conflict to resolve, because a person has answered how.
+    pub may_leave_conflict: bool,
 }
 
 /// A workspace that was created.
@@ -47,10 +65,34 @@ pub struct Created {
     pub notes: Vec<String>,
     /// Whether it comes from the pool.
     pub is_pooled: bool,
+    /// The conflict in the work that it starts from, left in its files.
+    pub conflict: Option<Conflict>,
+}
+
+/// The outcome of [`create_from_work`].
+pub enum Creation {
+    /// It was created.
+    Created(Box<Created>),
+    /// This work is not on this machine. Nothing was created.
+    Missing(TaskWork),
 }
 
 /// Creates a workspace. If a step fails, only its row remains, with the error.
 pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mut dyn FnMut(&str)) -> Result<Created> {
+    match create_from_work(session, request, report)? {
+        Creation::Created(created) => Ok(*created),
+        Creation::Missing(work) => {
+            Err(Error::not_found(format!("the work of task {} ({}) is not on this machine", work.task, work.commit)))
+        }
+    }
+}
+
+/// Creates a workspace that may start from the work of finished tasks.
+pub fn create_from_work(
+    session: &mut Session,
+    request: &WorkspaceRequest<'_>,
+    report: &mut dyn FnMut(&str),
+) -> Result<Creation> {
     if request.strategy == Some(Strategy::InPlace) {
         return Err(Error::invalid("in-place has no workspace: the job runs in the checkout itself")
             .hint("way job start --strategy in-place -- COMMAND"));
@@ -78,11 +120,27 @@ pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mu
     let strategy = request.strategy.or(configured.filter(suits));
     let network = network_options(session);
     let places = Places { workspaces: &root, mirrors: &mirrors };
-    let plan_request =
-        Request { places, name: &name, source: origin, base: request.base, branch: request.branch, strategy, network };
-    let plan = tools::plan(&plan_request)?;
+    let work = request.from.map_or(&[][..], |from| &from.work);
+    let plan_request = Request {
+        places,
+        name: &name,
+        source: origin,
+        base: request.base,
+        commit: work.first().map(|work| work.commit.as_str()),
+        branch: request.branch,
+        strategy,
+        network,
+    };
+    let mut plan = tools::plan(&plan_request)?;
+    let sources = request.from.map_or(&[][..], |from| &from.sources);
+    let conflict = match tools::merge_work(&mut plan, work, sources, network, url.as_deref())? {
+        Merge::Done => None,
+        Merge::Conflict(conflict) => Some(conflict),
+        Merge::Missing(work) => return Ok(Creation::Missing(work)),
+    };
     report(&format!("creating a workspace by {}", plan.strategy));
-    record(session, &id, request.job, &machine, &plan)?;
+    let started_from = describe(request, &plan, conflict.as_ref());
+    record(session, &id, request.job, &machine, &plan, Some(started_from))?;
     let repository = request.job.map_or_else(|| session.repository().id.clone(), |job| job.repository_id.clone());
     // A clone of a repository that the caller named by its URL belongs to no repository of the store.
     let repository = Some(repository).filter(|_| request.remote.is_none());
@@ -90,8 +148,8 @@ pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mu
         register(session, &id, request.job, &plan, repository, checkout.as_ref())?;
     }
     let means = MakeOptions { network, url: url.as_deref() };
-    let made = fill(session, &plan, &means, repository.as_ref(), report);
-    let (made, is_pooled) = match made {
+    let made = fill(session, &plan, &means, repository.as_ref(), (request.from, conflict), report);
+    let Filled { made, is_pooled, conflict } = match made {
         Ok(made) => made,
         Err(error) => {
             let gone = tools::abandon(&plan);
@@ -109,7 +167,43 @@ pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mu
         change.identity = made.identity;
         change.note = Some(made.notes.join("; "));
     })?;
-    Ok(Created { workspace, notes: made.notes, is_pooled })
+    Ok(Creation::Created(Box::new(Created { workspace, notes: made.notes, is_pooled, conflict })))
+}
+
+/// Describes what a workspace starts from, for the agent that works in it.
+fn describe(request: &WorkspaceRequest<'_>, plan: &Plan, conflict: Option<&Conflict>) -> String {
+    let short = |commit: &str| commit.chars().take(12).collect::<String>();
+    let at = plan.base.as_deref().map_or_else(String::new, |base| format!(" ({})", short(base)));
+    let chosen_by = request.from.and_then(|from| from.chosen_by.as_deref());
+    let as_chosen = chosen_by.map_or_else(String::new, |by| format!(", as the {by} says"));
+    let work = request.from.map_or(&[][..], |from| &from.work);
+    let names: Vec<_> = work.iter().map(|work| format!("{} ({})", work.task, short(&work.commit))).collect();
+    let mut parts = vec![match (names.as_slice(), request.base) {
+        ([], Some(base)) => format!("{base}{at}{as_chosen}"),
+        ([], None) if plan.strategy == Strategy::Copy => "the files of the checkout".to_owned(),
+        ([], None) => format!("the head of the worktree{at}{as_chosen}"),
+        ([one], _) => format!("the work of task {one}{as_chosen}"),
+        (several, _) => format!("the work of the tasks {}, merged in this order{as_chosen}", several.join(", ")),
+    }];
+    if let Some(conflict) = conflict {
+        parts.push(format!(
+            "the work of task {} ({}) conflicts in {}: resolve the conflict and commit the merge before anything else",
+            conflict.task,
+            short(&conflict.commit),
+            conflict.files.join(", ")
+        ));
+        let left: Vec<_> = work.iter().filter(|work| conflict.left.contains(&work.task)).collect();
+        parts.extend(left.iter().map(|work| format!("then merge the work of task {}: {}", work.task, work.commit)));
+    }
+    parts.extend(request.from.iter().flat_map(|from| from.notes.clone()));
+    parts.join("; ")
+}
+
+/// A filled workspace.
+struct Filled {
+    made: Made,
+    is_pooled: bool,
+    conflict: Option<Conflict>,
 }
 
 /// Finds the repository that a job works on: the caller's, another one on this machine, or its URL.
@@ -215,8 +309,9 @@ fn fill(
     plan: &Plan,
     means: &MakeOptions<'_>,
     repository: Option<&RepositoryId>,
+    (from, conflict): (Option<&StartingWork>, Option<Conflict>),
     report: &mut dyn FnMut(&str),
-) -> Result<(Made, bool)> {
+) -> Result<Filled> {
     let taken = tools::take(plan, means)?;
     let is_pooled = taken.is_some();
     let made = match taken {
@@ -226,6 +321,18 @@ fn fill(
     if let Some(repository) = repository.filter(|_| plan.strategy.borrows()) {
         // Work in the workspace counts as work on the same repository.
         adopt_repository_id(&plan.workspace.join(".git/waypost"), repository)?;
+    }
+    let conflict = match (conflict, from) {
+        (Some(conflict), _) => {
+            tools::leave_conflict(plan, &conflict)?;
+            Some(conflict)
+        }
+        (None, Some(from)) => tools::finish_merge(plan, &from.work)?,
+        (None, None) => None,
+    };
+    if conflict.is_some() && !from.is_some_and(|from| from.may_leave_conflict) {
+        // No command runs in it: a person resolves the conflict first.
+        return Ok(Filled { made, is_pooled, conflict });
     }
     let patterns = session.place.config.list("workspaces.include");
     if !patterns.is_empty() {
@@ -245,7 +352,7 @@ fn fill(
             return Err(Error::conflict(format!("the setup command {how}")).because(printed));
         }
     }
-    Ok((made, is_pooled))
+    Ok(Filled { made, is_pooled, conflict })
 }
 
 /// Returns the setup command, if there is one. Refuses a command of the repository that the user does not trust.

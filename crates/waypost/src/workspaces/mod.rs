@@ -9,15 +9,17 @@ mod places;
 mod pool;
 mod records;
 mod remove;
+mod results;
 mod rules;
 mod snapshots;
 
-pub use create::{Created, WorkspaceRequest, create, enter, reuse, trust};
+pub use create::{Created, Creation, StartingWork, WorkspaceRequest, create, create_from_work, enter, reuse, trust};
 pub use deliver::{Delivered, deliver, note_pull_request, open_pull_request, update_merged};
 pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};
 pub(crate) use records::recover_interrupted;
 pub use records::{REMOVAL_FAILED, containing, find, is_pooled, list, measure, pin, plan_of};
 pub use remove::{Examined, Force, Removed, examine, remove};
+pub use results::{count_uncommitted, has_files, keep_result, local, release_results, resolved_conflict, sources_of};
 pub use rules::{Rules, Verdict, collect, default_rules, judge, upkeep};
 pub use snapshots::{damaged_mirrors, export, find_snapshot, restore, snapshot, snapshots};

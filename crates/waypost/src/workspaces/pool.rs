@@ -25,7 +25,7 @@ pub fn warm(session: &mut Session, number: usize, report: &mut dyn FnMut(&str)) 
         }
         report(&format!("warming workspace {} of {number}", slots.len() + 1));
         let slot = tools::pooled(&plan)?;
-        record(session, &id, None, &machine, &slot)?;
+        record(session, &id, None, &machine, &slot, None)?;
         let made = tools::warm(&plan, &MakeOptions { network, url: None });
         if let Err(error) = made {
             let gone = tools::abandon(&slot);
@@ -47,6 +47,7 @@ fn plan_slot(session: &Session, id: &WorkspaceId) -> Result<Plan> {
         name: &Name::from(id),
         source: Source::Checkout(session.place.require_checkout()?),
         base: None,
+        commit: None,
         branch: None,
         strategy: Some(Strategy::Clone),
         network: network_options(session),
@@ -88,7 +89,7 @@ pub fn clean_up(session: &mut Session, workspace: &Workspace) -> Result<Option<S
         let id = WorkspaceId::generate(&mut SystemEntropy);
         let slot = tools::returned(&plan, &Name::from(&id))?;
         let machine = machine(session)?;
-        record(session, &id, None, &machine, &slot)?;
+        record(session, &id, None, &machine, &slot, None)?;
         keep_context(session, workspace)?;
         // If this process ends now, the next one finishes the removal and does not report the workspace as lost.
         change(session, &workspace.id, |change| change.note = Some(REMOVING.to_owned()))?;

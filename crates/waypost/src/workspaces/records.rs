@@ -35,6 +35,7 @@ pub(super) fn record(
     job: Option<&Job>,
     machine: &str,
     plan: &Plan,
+    started_from: Option<String>,
 ) -> Result<()> {
     let record = Record { plan: plan.clone(), maker: jobs::own_identity() };
     let record = serde_json::to_value(record).map_err(|error| Error::internal(error.to_string()))?;
@@ -48,6 +49,7 @@ pub(super) fn record(
         strategy: plan.strategy,
         branch: plan.branch.clone(),
         base: plan.base.clone(),
+        started_from,
         plan: record,
     })?;
     Ok(())

@@ -9,6 +9,7 @@ use waypost_workspace::workspaces::{self as tools, Packed};
 use super::places::{mirrors, root};
 use super::records::{is_pooled, list, measure, recover_interrupted};
 use super::remove::{Force, Removed, examine, remove};
+use super::results::release_results;
 use crate::bytes;
 use crate::session::Session;
 
@@ -91,8 +92,12 @@ pub fn collect(session: &mut Session, verdicts: &[Verdict]) -> Result<Vec<Result
     Ok(removed)
 }
 
-/// Packs the mirrors that workspaces are cloned from. Failures are only logged.
-pub fn upkeep(session: &Session) -> Result<Vec<Packed>> {
+/// Packs the mirrors that workspaces are cloned from, and releases results that no workflow needs any more. Failures are
+/// only logged.
+pub fn upkeep(session: &mut Session) -> Result<Vec<Packed>> {
+    if let Err(error) = release_results(session) {
+        log::debug!("cannot release the results of workflows: {}", error.full_message());
+    }
     let (packed, failed) = tools::upkeep(&mirrors(session)?);
     for error in failed {
         log::debug!("cannot pack a mirror: {}", error.full_message());

@@ -17,22 +17,15 @@ pub(super) struct NewArgs {
     /// Kind of workspace: clone, overlay, worktree, jj or copy [default: configured, else chosen for the repository]
     #[arg(long, value_parser = strategy)]
     strategy: Option<Strategy>,
-    #[command(flatten)]
-    start: StartingPoint,
+    /// Commit to start from [default: the current one]
+    #[arg(long, value_name = "REVISION")]
+    base: Option<String>,
+    /// Branch to work on [default: waypost/ and the id]
+    #[arg(long)]
+    branch: Option<String>,
     /// URL to clone instead of the current repository
     #[arg(long, value_name = "URL")]
     remote: Option<String>,
-}
-
-/// The commit and branch that a workspace starts from.
-#[derive(clap::Args)]
-pub(crate) struct StartingPoint {
-    /// Commit to start from [default: the current one]
-    #[arg(long, value_name = "REVISION")]
-    pub(crate) base: Option<String>,
-    /// Branch to work on [default: waypost/ and the id]
-    #[arg(long)]
-    pub(crate) branch: Option<String>,
 }
 
 /// Create workspaces in advance, so that jobs start faster
@@ -54,9 +47,10 @@ pub(super) fn new(cx: &mut CommandContext, session: &mut Session, args: &NewArgs
     let request = WorkspaceRequest {
         job: None,
         strategy: args.strategy,
-        base: args.start.base.as_deref(),
-        branch: args.start.branch.as_deref(),
+        base: args.base.as_deref(),
+        branch: args.branch.as_deref(),
         remote: args.remote.as_deref(),
+        from: None,
     };
     let created = workspaces::create(session, &request, &mut |step| cx.ui.note(step))?;
     for note in &created.notes {

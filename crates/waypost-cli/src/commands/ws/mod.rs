@@ -11,7 +11,6 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 pub(crate) use deliver::{DeliveryArgs, deliver};
-pub(crate) use make::StartingPoint;
 
 use crate::CommandContext;
 use waypost::bytes;

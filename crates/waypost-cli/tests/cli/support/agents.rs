@@ -39,6 +39,7 @@ pub(crate) fn workflow(name: &str, plan: &str) -> CreateWorkflow {
         source_content: None,
         summary: None,
         max_parallel: None,
+        base: None,
         config: serde_json::Value::Null,
         plan: Some(Plan::from_text(plan).unwrap()),
         start: true,

@@ -125,6 +125,8 @@ impl StoreOperation for CreateJobRecord {
             epoch,
             agent_id: Some(agent.id),
             workspace_id: None,
+            started_from: None,
+            result: None,
             work_dir: self.work_dir,
             workspace_dir: None,
             context_dir: None,

@@ -29,6 +29,9 @@ pub struct FinishJob {
     /// The output, if the job did not report it itself.
     #[serde(default)]
     pub output: Option<String>,
+    /// The commit that the job leaves for the tasks that depend on its task.
+    #[serde(default)]
+    pub result: Option<String>,
 }
 
 impl Operation for FinishJob {
@@ -54,6 +57,7 @@ impl StoreOperation for FinishJob {
         let mut job = before;
         job.exit_code = self.exit_code;
         job.output = job.output.or(self.output);
+        job.result = self.result;
         let after = jobs::finish(cx, &job, ending, self.error)?;
         jobs::leave_workspace(cx, &after)?;
         JobView::of(cx, after)

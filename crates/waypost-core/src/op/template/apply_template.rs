@@ -71,6 +71,7 @@ impl StoreOperation for ApplyTemplate {
             source_content: None,
             summary: None,
             max_parallel: None,
+            base: None,
             config: serde_json::json!({ "values": values }),
             plan: Some(Plan::from_value(body)?),
             start: self.start,

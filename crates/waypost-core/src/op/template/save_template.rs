@@ -67,6 +67,7 @@ impl StoreOperation for SaveTemplate {
         // The body must be a valid plan once its variables are filled in.
         let filled = used.iter().map(|name| (name.clone(), name.clone())).collect();
         let plan = Plan::from_value(template::render(&body, &variables, &filled)?)?;
+        plan.check_base()?;
         Graph::check(&plan.tasks, &BTreeSet::new())?.check_cycles()?;
         let version = cx.tx.template_list(Some(&self.name))?.first().map_or(0, |known| known.version) + 1;
         let template = Template {
@@ -110,6 +111,7 @@ pub(crate) fn planned(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Val
             context: seen.task.context,
             capabilities: seen.task.capabilities,
             files: seen.task.files,
+            base: seen.task.base,
             max_attempts: Some(seen.task.max_attempts),
             backoff: Some(seen.task.backoff_ms),
             timeout: seen.task.run_timeout_ms,
@@ -119,6 +121,7 @@ pub(crate) fn planned(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Val
             ..PlannedTask::default()
         })
         .collect();
-    let plan = Plan { summary: workflow.summary.clone(), max_parallel: workflow.max_parallel, tasks };
+    let (summary, base) = (workflow.summary.clone(), workflow.base.clone());
+    let plan = Plan { summary, max_parallel: workflow.max_parallel, base, tasks };
     serde_json::to_value(plan).map_err(|error| Error::internal("a plan is not JSON").because(error))
 }

@@ -11,7 +11,7 @@ use crate::model::{Source, Workflow, WorkflowQuery, WorkflowStatus, kind};
 use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::op::{plan_workflow, start_workflow};
 use crate::path_text;
-use crate::work::check_name;
+use crate::work::{base, check_name};
 use crate::work::plan::Plan;
 use crate::work::view::{self, WorkflowView};
 
@@ -35,6 +35,9 @@ pub struct CreateWorkflow {
     /// The maximum number of tasks in progress at the same time.
     #[serde(default)]
     pub max_parallel: Option<u32>,
+    /// The base of the jobs of its tasks: `plan`, `head` or a revision [default: that of the plan, else `plan`].
+    #[serde(default)]
+    pub base: Option<String>,
     /// Settings of this workflow.
     #[serde(default)]
     pub config: Value,
@@ -67,6 +70,9 @@ impl StoreOperation for CreateWorkflow {
         if self.max_parallel == Some(0) {
             return Err(Error::invalid("max_parallel must be at least 1"));
         }
+        if let Some(base) = &self.base {
+            base::check_word(base)?;
+        }
         let repositories = repositories(cx, &self.repositories)?;
         let workflow = Workflow {
             id: WorkflowId::generate(cx.entropy),
@@ -77,6 +83,7 @@ impl StoreOperation for CreateWorkflow {
             status: WorkflowStatus::Planning,
             summary: self.summary,
             max_parallel: self.max_parallel,
+            base: self.base,
             config: if self.config.is_null() { json!({}) } else { self.config },
             reason: None,
             worktree_id: cx.caller.worktree.id.clone(),

@@ -50,12 +50,15 @@ pub(crate) fn plan(cx: &mut OpContext<'_>, workflow: &Workflow, plan: &Plan) -> 
     if plan.tasks.is_empty() {
         return Err(Error::invalid("a plan needs at least one task"));
     }
+    plan.check_base()?;
     Graph::check(&plan.tasks, &BTreeSet::new())?.check_cycles()?;
     plans::store(cx, workflow, &plan.tasks, 1)?;
     let mut after = workflow.clone();
     after.move_to(WorkflowStatus::Ready, cx.now)?;
     after.summary = plan.summary.clone().or(after.summary);
     after.max_parallel = plan.max_parallel.or(after.max_parallel);
+    // What the caller said for this workflow comes before its plan, which may be a template.
+    after.base = after.base.or_else(|| plan.base.clone());
     cx.change_workflow(kind::WORKFLOW_PLANNED, workflow, &after)?;
     Ok(after)
 }

@@ -61,6 +61,7 @@ impl StoreOperation for ReplanWorkflow {
         if self.reason.trim().is_empty() {
             return Err(Error::invalid("replanning needs a reason").hint("--reason TEXT"));
         }
+        self.plan.check_base()?;
         let tasks = cx.tx.task_list(&workflow.id)?;
         let dependencies = cx.tx.dependency_list(&workflow.id)?;
         let kept = tasks_to_keep(cx, &tasks, &dependencies)?;
@@ -127,6 +128,7 @@ impl StoreOperation for ReplanWorkflow {
         after.updated_at = cx.now;
         after.summary = self.plan.summary.or(after.summary);
         after.max_parallel = self.plan.max_parallel.or(after.max_parallel);
+        after.base = self.plan.base.or(after.base);
         cx.tx.workflow_put(&after)?;
         let data = described(changes(&workflow, &after), json!({ "reason": self.reason }));
         cx.event(kind::WORKFLOW_REPLANNED, after.id.as_str(), data)?;

@@ -77,7 +77,7 @@ impl StoreOperation for ChangeWorkspace {
         if let Some(reference) = &self.job {
             let job = jobs::find_job(cx, reference)?;
             after.job_id = Some(job.id.clone());
-            jobs::enter_workspace(cx, &job, &after, self.context)?;
+            jobs::enter_workspace(cx, &job, &after, self.context, None)?;
         }
         // A measurement does not count as use: idle time is counted from the last use.
         if after != before {

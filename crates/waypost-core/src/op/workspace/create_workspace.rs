@@ -43,6 +43,9 @@ pub struct CreateWorkspace {
     /// The base commit.
     #[serde(default)]
     pub base: Option<String>,
+    /// What the base commit contains, in words for the agent.
+    #[serde(default)]
+    pub started_from: Option<String>,
     /// The data that the backend needs to remove the workspace.
     #[serde(default)]
     pub plan: Value,
@@ -99,7 +102,7 @@ impl StoreOperation for CreateWorkspace {
         cx.tx.workspace_put(&workspace)?;
         cx.event(kind::WORKSPACE_CREATED, workspace.id.as_str(), json!({ "after": workspace }))?;
         if let Some(job) = job {
-            jobs::enter_workspace(cx, &job, &workspace, self.context)?;
+            jobs::enter_workspace(cx, &job, &workspace, self.context, self.started_from)?;
         }
         Ok(workspace)
     }

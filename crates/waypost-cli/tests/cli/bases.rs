@@ -1,0 +1,240 @@
+//! What the workspaces of jobs start from: the work of earlier tasks, the head, or a revision.
+
+use std::fs;
+
+use serde_json::{Value, json};
+
+use crate::support::jobs::{Shop, path};
+
+const WAY: &str = env!("CARGO_BIN_EXE_way");
+
+/// A script that shows the files, changes some, commits and finishes the task of the job.
+fn script(change: &str) -> String {
+    format!(
+        "ls; {change}\ngit add -A && git commit -q -m \"work of $WAYPOST_TASK\"\n\
+         {WAY} task done $WAYPOST_TASK --outcome ok"
+    )
+}
+
+/// Each task writes a file that is named after it.
+fn own_file() -> String {
+    script("name=$(sed -n 's/.*\"task_name\": \"\\(.*\\)\".*/\\1/p' $WAYPOST_CONTEXT_DIR/job.json); echo $name > $name.txt")
+}
+
+fn without_remote() -> Shop {
+    let shop = Shop::new();
+    shop.sandbox.git(&shop.repo, ["remote", "remove", "origin"]);
+    shop
+}
+
+#[track_caller]
+fn work(shop: &Shop, flags: &[&str], script: &str) -> Value {
+    shop.run(&[&["worker", "--agent", "one", "--until-empty", "--json"], flags, &["--", "sh", "-c", script]].concat()).data()
+}
+
+/// The newest job of a task.
+fn job_of(shop: &Shop, task: &str) -> Value {
+    shop.way(["job", "list", "--task", task, "--json"]).data()[0].clone()
+}
+
+fn file(job: &Value, name: &str) -> Option<String> {
+    fs::read_to_string(path(&job["workspace_dir"]).join(name)).ok()
+}
+
+fn task(shop: &Shop, name: &str) -> Value {
+    shop.way(["task", "show", name, "--json"]).data()
+}
+
+/// The refs of results, in the mirror or in the repository.
+fn results(shop: &Shop) -> usize {
+    let mirror = crate::support::mirrors::mirror(shop);
+    let count = |dir: &std::path::Path| shop.sandbox.git(dir, ["for-each-ref", "refs/waypost/results"]).lines().count();
+    count(&mirror) + count(&shop.repo)
+}
+
+#[test]
+fn a_dependent_task_starts_from_the_commits_of_the_task_before_it_without_a_remote() {
+    let shop = without_remote();
+    shop.workflow(&json!({ "tasks": [{ "name": "a" }, { "name": "b", "depends_on": ["a"] }] }));
+    let tally = work(&shop, &[], &own_file());
+    assert_eq!(tally["completed"], 2, "{tally}");
+    let (a, b) = (job_of(&shop, "a"), job_of(&shop, "b"));
+    assert_eq!(file(&b, "a.txt").as_deref(), Some("a\n"));
+    assert_eq!(file(&a, "b.txt"), None);
+    let head = shop.sandbox.git(path(&a["workspace_dir"]), ["rev-parse", "HEAD"]).trim().to_owned();
+    assert_eq!(a["result"], head);
+    assert_eq!(b["started_from"], format!("the work of task a ({})", &head[..12]));
+    // The agent reads it in its context.
+    let context = fs::read_to_string(path(&b["context_dir"]).join("context.md")).unwrap();
+    assert!(context.contains(&format!("Your workspace starts from: the work of task a ({})", &head[..12])), "{context}");
+    // The checkout has none of it.
+    assert!(!shop.repo.join("a.txt").exists());
+    assert_eq!(shop.sandbox.git(&shop.repo, ["branch", "--list"]).lines().count(), 1);
+}
+
+#[test]
+fn the_work_of_several_tasks_is_merged_in_plan_order() {
+    let shop = Shop::new();
+    let tasks = json!([{ "name": "a" }, { "name": "b" }, { "name": "c" }, { "name": "d", "depends_on": ["c", "a", "b"] }]);
+    shop.workflow(&json!({ "tasks": tasks }));
+    assert_eq!(work(&shop, &["-n", "3"], &own_file())["completed"], 4);
+    let d = job_of(&shop, "d");
+    for name in ["a", "b", "c"] {
+        assert_eq!(file(&d, &format!("{name}.txt")), Some(format!("{name}\n")));
+    }
+    let merges = shop.sandbox.git(path(&d["workspace_dir"]), ["log", "--merges", "--reverse", "--format=%s, %an"]);
+    assert_eq!(merges, "Merge the work of task b, tester\nMerge the work of task c, tester\n");
+    let said = d["started_from"].as_str().unwrap();
+    assert!(said.starts_with("the work of the tasks a (") && said.ends_with(", merged in this order"), "{said}");
+    // A merge that the base contains is not unsaved work of the job.
+    let workspace = shop.way(["ws", "show", d["id"].as_str().unwrap(), "--json"]).data();
+    assert_eq!(workspace["findings"]["findings"]["unpushed"], 1, "{workspace}");
+}
+
+/// A workflow whose tasks `a` and `b` change the same line, and whose task `c` needs both.
+fn conflicting() -> Shop {
+    let shop = without_remote();
+    let tasks = json!([{ "name": "a" }, { "name": "b" }, { "name": "c", "depends_on": ["a", "b"] }]);
+    shop.workflow(&json!({ "tasks": tasks }));
+    for name in ["a", "b"] {
+        let done = shop.job(&["--task", name, "--agent", "one"], &script(&format!("echo by {name} > file")));
+        assert_eq!(done["status"], "completed", "{done}");
+    }
+    shop
+}
+
+#[test]
+fn work_that_conflicts_makes_the_task_a_question_that_shows_the_conflict() {
+    let shop = conflicting();
+    let tally = work(&shop, &[], &own_file());
+    assert_eq!((&tally["completed"], &tally["failed"]), (&json!(0), &json!(1)), "{tally}");
+    let c = task(&shop, "c");
+    assert_eq!((&c["status"], &c["attempts"]), (&json!("waiting_input"), &json!(0)), "{c}");
+    let question = c["question"].as_str().unwrap();
+    assert!(question.contains("The work of task b conflicts with that of a in file."), "{question}");
+    assert!(question.contains("<<<<<<< a\nby a\n=======\nby b\n>>>>>>> b\n"), "{question}");
+    let job = job_of(&shop, "c");
+    assert_eq!(job["error"], "the work of task b conflicts with that of a in file");
+    assert!(job["started_at"].is_null(), "{job}");
+
+    // A person resolves it in the workspace, commits, and says so.
+    let place = path(&job["workspace_dir"]);
+    assert!(question.contains(place.to_str().unwrap()), "{question}");
+    shop.sandbox.write(place.join("file"), "by both\n");
+    shop.sandbox.git(place, ["commit", "--quiet", "--all", "-m", "Both"]);
+    let _ = shop.way(["task", "answer", "c", "resolved"]).ok();
+    assert_eq!(work(&shop, &[], &script("echo more > more"))["completed"], 1);
+    let job = job_of(&shop, "c");
+    assert_eq!(file(&job, "file").as_deref(), Some("by both\n"), "{job}");
+    let parents = shop.sandbox.git(path(&job["workspace_dir"]), ["log", "-1", "--format=%s", "HEAD~1"]);
+    assert_eq!(parents, "Both\n");
+}
+
+#[test]
+fn an_answer_lets_the_next_agent_resolve_the_conflict() {
+    let shop = conflicting();
+    work(&shop, &[], &own_file());
+    let _ = shop.way(["task", "answer", "c", "b is right"]).ok();
+    let resolve = format!("cat file; echo by b > file; git commit -qam merged; {WAY} task done $WAYPOST_TASK --outcome ok");
+    assert_eq!(work(&shop, &[], &resolve)["completed"], 1);
+    let job = job_of(&shop, "c");
+    let log = shop.way(["job", "logs", job["id"].as_str().unwrap()]).ok().stdout;
+    assert!(log.contains("<<<<<<<") && log.contains("by a"), "{log}");
+    let context = fs::read_to_string(path(&job["context_dir"]).join("context.md")).unwrap();
+    assert!(context.contains("conflicts in file: resolve the conflict and commit the merge"), "{context}");
+    assert!(context.contains("Answered: b is right"), "{context}");
+    let parents = shop.sandbox.git(path(&job["workspace_dir"]), ["log", "-1", "--format=%P"]);
+    assert_eq!(parents.split_whitespace().count(), 2, "{parents}");
+}
+
+#[test]
+fn a_task_a_workflow_and_a_job_choose_another_base() {
+    let shop = Shop::new();
+    shop.sandbox.git(&shop.repo, ["tag", "v1"]);
+    shop.sandbox.write(shop.repo.join("second"), "two\n");
+    shop.sandbox.git(&shop.repo, ["add", "."]);
+    shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-m", "Second"]);
+    let plan = json!({ "base": "head", "tasks": [
+        { "name": "a" }, { "name": "by_workflow", "depends_on": ["a"] },
+        { "name": "by_task", "depends_on": ["a"], "base": "v1" },
+        { "name": "as_planned", "depends_on": ["a"], "base": "plan" },
+    ] });
+    shop.workflow(&plan);
+    assert_eq!(shop.way(["workflow", "show", "w", "--json"]).data()["base"], "head");
+    assert_eq!(task(&shop, "by_task")["base"], "v1");
+    assert_eq!(work(&shop, &[], &own_file())["completed"], 4);
+    let has = |task: &str| {
+        let job = job_of(&shop, task);
+        (file(&job, "a.txt").is_some(), file(&job, "second").is_some(), job["started_from"].as_str().unwrap().to_owned())
+    };
+    let head = shop.sandbox.git(&shop.repo, ["rev-parse", "--short=12", "HEAD"]);
+    let (head, old) = (head.trim(), shop.sandbox.git(&shop.repo, ["rev-parse", "--short=12", "v1"]));
+    let says = format!("the head of the worktree ({head}), as the workflow says");
+    assert_eq!(has("by_workflow"), (false, true, says));
+    assert_eq!(has("by_task"), (false, false, format!("v1 ({}), as the task says", old.trim())));
+    let (with_a, with_second, said) = has("as_planned");
+    assert!(with_a && with_second && said.ends_with("as the task says"), "{said}");
+
+    // On the command line: for a new task, a new workflow and a job.
+    let _ = shop.way(["workflow", "create", "x", "--base", "v1"]).ok();
+    let _ = shop.way(["workflow", "add-task", "x", "first", "--base", "head"]).ok();
+    let _ = shop.way(["workflow", "start", "x"]).ok();
+    let done = shop.job(&["--task", "first", "--agent", "one", "--base", "v1"], &own_file());
+    assert_eq!(done["started_from"], format!("v1 ({}), as the job says", old.trim()));
+    let refused = shop.way(["workflow", "create", "y", "--base", "a b\n"]).fails(2).stderr;
+    assert!(refused.contains("cannot be a base"), "{refused}");
+}
+
+#[test]
+fn work_outlives_its_workspace_until_the_workflow_is_cancelled() {
+    let shop = without_remote();
+    shop.workflow(&json!({ "tasks": [{ "name": "a" }, { "name": "b", "depends_on": ["a"] }, { "name": "c" }] }));
+    let a = shop.job(&["--task", "a", "--agent", "one"], &script("echo a > a.txt"));
+    let _ = shop.way(["ws", "rm", "--discard", a["id"].as_str().unwrap()]).ok();
+    let _ = shop.way(["ws", "gc", "--older-than", "0s"]).ok();
+    assert_eq!(results(&shop), 1);
+    let b = shop.job(&["--task", "b", "--agent", "one"], &own_file());
+    assert_eq!(file(&b, "a.txt").as_deref(), Some("a\n"), "{b}");
+    assert_eq!(results(&shop), 2);
+    let _ = shop.way(["workflow", "cancel", "w"]).ok();
+    let _ = shop.way(["ws", "gc"]).ok();
+    assert_eq!(results(&shop), 0);
+}
+
+#[test]
+fn work_is_released_once_its_workflow_is_completed_and_merged() {
+    let shop = without_remote();
+    shop.workflow(&json!({ "tasks": [{ "name": "a" }] }));
+    let a = shop.job(&["--task", "a", "--agent", "one"], &script("echo a > a.txt"));
+    let _ = shop.way(["ws", "gc"]).ok();
+    assert_eq!(results(&shop), 1, "it is not merged");
+    let place = path(&a["workspace_dir"]).to_str().unwrap();
+    shop.sandbox.git(&shop.repo, ["pull", "--quiet", place, "HEAD"]);
+    let _ = shop.way(["ws", "gc"]).ok();
+    assert_eq!(results(&shop), 0);
+}
+
+#[test]
+fn uncommitted_files_are_not_passed_on_and_the_next_agent_learns_that() {
+    let shop = Shop::new();
+    shop.workflow(&json!({ "tasks": [{ "name": "a" }, { "name": "b", "depends_on": ["a"] }] }));
+    let half = format!(
+        "echo a > a.txt; git add a.txt; git commit -q -m a; echo x > x.txt; {WAY} task done $WAYPOST_TASK --outcome ok"
+    );
+    shop.job(&["--task", "a", "--agent", "one"], &half);
+    let b = shop.job(&["--task", "b", "--agent", "one"], &own_file());
+    assert_eq!((file(&b, "a.txt").is_some(), file(&b, "x.txt").is_some()), (true, false));
+    let said = b["started_from"].as_str().unwrap();
+    assert!(said.ends_with("; task a left 1 file uncommitted, not included here"), "{said}");
+}
+
+#[test]
+fn git_worktrees_start_from_earlier_work_too() {
+    let shop = without_remote();
+    let tasks = json!([{ "name": "a" }, { "name": "b" }, { "name": "c", "depends_on": ["a", "b"] }]);
+    shop.workflow(&json!({ "tasks": tasks }));
+    shop.job(&["--task", "a", "--agent", "one", "--strategy", "worktree"], &own_file());
+    shop.job(&["--task", "b", "--agent", "one"], &own_file());
+    let c = shop.job(&["--task", "c", "--agent", "one", "--strategy", "worktree"], &own_file());
+    assert_eq!((file(&c, "a.txt").is_some(), file(&c, "b.txt").is_some()), (true, true), "{c}");
+}

@@ -1,0 +1,98 @@
+//! The work that jobs leave for later tasks, and when it is no longer needed.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use waypost_core::id::{WorkflowId, WorkspaceId};
+use waypost_core::model::{WorkflowStatus, Workspace, WorkspaceStatus};
+use waypost_core::op::{ShowWorkflow, ShowWorkspace};
+use waypost_core::{Kind, Result};
+use waypost_workspace::workspaces as tools;
+
+use super::places::{known_machine, mirror};
+use super::records::plan_of;
+use crate::session::Session;
+
+/// Keeps the commit that the workspace of a job is on, for the tasks that depend on its task. None if it has no commits.
+pub fn keep_result(workspace: &Workspace, workflow: &WorkflowId) -> Result<Option<String>> {
+    tools::keep_result(&plan_of(workspace)?, workflow.as_str())
+}
+
+/// Returns the repositories on this machine that may have the commits of a workspace.
+pub fn sources_of(workspace: &Workspace) -> Result<Vec<PathBuf>> {
+    let plan = plan_of(workspace)?;
+    let own = plan.strategy.borrows().then(|| plan.workspace.join(".git"));
+    Ok(plan.mirror.into_iter().chain(plan.git_dir).chain(own).collect())
+}
+
+/// Returns a workspace whose files are on this machine.
+pub fn local(session: &mut Session, id: &WorkspaceId) -> Result<Option<Workspace>> {
+    let found = match session.read(ShowWorkspace { workspace: id.to_string() }) {
+        Err(error) if error.kind() == Kind::NotFound => return Ok(None),
+        found => found?.workspace,
+    };
+    let is_here = known_machine(session).as_ref() == Some(&found.machine);
+    Ok(Some(found).filter(|_| is_here))
+}
+
+/// Returns whether the files of a workspace exist.
+pub fn has_files(workspace: &Workspace) -> bool {
+    matches!(workspace.status, WorkspaceStatus::Active | WorkspaceStatus::Kept) && workspace.path.is_dir()
+}
+
+/// Returns the commit on which a person resolved a conflict in a workspace.
+pub fn resolved_conflict(workspace: &Workspace) -> Result<Option<String>> {
+    if has_files(workspace) { tools::resolved(&plan_of(workspace)?) } else { Ok(None) }
+}
+
+/// Counts the files of a workspace that are not committed.
+pub fn count_uncommitted(workspace: &Workspace) -> Result<usize> {
+    if has_files(workspace) { tools::count_uncommitted(&plan_of(workspace)?) } else { Ok(0) }
+}
+
+/// Whether a workflow still needs the results of its jobs.
+#[derive(Clone, Copy)]
+enum Need {
+    Ended,
+    /// It ended, but its work may not be merged yet.
+    UntilMerged,
+    Lasting,
+}
+
+/// Releases the results of workflows that are cancelled or merged. Those of workflows that this store does not know stay.
+/// Returns how many were released.
+pub fn release_results(session: &mut Session) -> Result<usize> {
+    let Some(git_dir) = session.place.require_checkout()?.git_dir.clone() else { return Ok(0) };
+    let mirror = mirror(session)?;
+    let mut known: BTreeMap<String, Need> = BTreeMap::new();
+    let mut is_over = |workflow: &str, commit: &str| {
+        let need = match known.get(workflow) {
+            Some(need) => *need,
+            None => need_of(session, workflow)?,
+        };
+        known.insert(workflow.to_owned(), need);
+        match need {
+            Need::Ended => Ok(true),
+            Need::Lasting => Ok(false),
+            Need::UntilMerged => tools::is_in_branches(&git_dir, commit),
+        }
+    };
+    let mut released = tools::release_results(&git_dir, &mut is_over)?;
+    if let Some(mirror) = mirror {
+        released += tools::release_results(&mirror, &mut is_over)?;
+    }
+    Ok(released)
+}
+
+fn need_of(session: &mut Session, workflow: &str) -> Result<Need> {
+    let found = match session.read(ShowWorkflow { workflow: workflow.to_owned() }) {
+        Err(error) if error.kind() == Kind::NotFound => return Ok(Need::Lasting),
+        found => found?.workflow.workflow,
+    };
+    Ok(match found.status {
+        WorkflowStatus::Cancelled => Need::Ended,
+        WorkflowStatus::Completed if found.awaits_merge() => Need::Ended,
+        WorkflowStatus::Completed | WorkflowStatus::Failed => Need::UntilMerged,
+        _ => Need::Lasting,
+    })
+}
