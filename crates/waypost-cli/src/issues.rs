@@ -11,6 +11,7 @@ use waypost_ledger::Summary;
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
 use super::{CommandContext, in_one_line};
+use waypost::claims;
 use waypost::ledger::Change;
 use waypost::ops::issue::{IssueContext, IssueQuery};
 use waypost::repos::{Repo, Repos};
@@ -36,6 +37,15 @@ impl CommandContext {
     pub(crate) fn open_ledgers_with(&mut self, named: &[Option<&str>]) -> Result<IssueContext> {
         let place = self.place()?;
         IssueContext::open(place, self.global.repo.as_deref(), named, self.ui.pending.clone())
+    }
+
+    /// Opens the ledgers for a command that changes them, unless it is a dry run, and brings them up to date.
+    pub(crate) fn open_ledgers_to_change(&mut self, named: &[Option<&str>], dry_run: bool) -> Result<IssueContext> {
+        let ledger_cx = self.open_ledgers_with(named)?;
+        if !dry_run {
+            claims::bring_up_to_date(&ledger_cx.place, &ledger_cx.ledger);
+        }
+        Ok(ledger_cx)
     }
 
     /// Prints the issues that a query finds, with these columns or the usual ones. Returns whether there are any.

@@ -15,7 +15,6 @@ use super::issues::{file_or_stdin, text_or_stdin};
 pub(crate) use super::spans::{format_deadline, format_duration, parse_duration};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
 use super::{CommandContext, in_one_line};
-use waypost::app::deliver_pending_notices;
 use waypost::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
 use waypost::session::Session;
 use waypost::survey::{find, survey};
@@ -79,14 +78,6 @@ pub(crate) fn json_or_text(what: &str, given: &str) -> Result<Value> {
 }
 
 impl CommandContext {
-    /// Opens the store, and delivers pending notices to the ledger. A failed delivery does not fail the command;
-    /// finishing a task warns about it.
-    pub(crate) fn work(&mut self) -> Result<Session> {
-        let mut session = self.session()?;
-        deliver_pending_notices(&mut session);
-        Ok(session)
-    }
-
     /// Returns the worktree named by `--worktree`.
     pub(crate) fn worktree_filter(&self, session: &mut Session) -> Result<Option<WorktreeId>> {
         let Some(name) = &self.global.worktree else { return Ok(None) };

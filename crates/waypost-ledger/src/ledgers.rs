@@ -86,6 +86,33 @@ impl Ledgers {
         }
     }
 
+    /// Runs queries like [`Ledgers::with_index`], on an index in which issues have the records that `edit` returns, each with
+    /// the number of its ledger. Neither the index nor a ledger keeps these records.
+    pub fn with_edited_index<T>(
+        &self,
+        now: Timestamp,
+        edit: impl Fn(&Index) -> Result<Vec<(Record, usize)>>,
+        mut read: impl FnMut(&Index) -> Result<T>,
+    ) -> Result<T> {
+        let mut open = self.lock();
+        self.freshen(&mut open, now)?;
+        let lock = self.lock_index();
+        if lock.is_none() {
+            self.open_in_memory(&mut open, now)?;
+        }
+        match opened(open.as_ref())?.query_edited(&edit, &mut read) {
+            QueryOutcome::Answer(answer) => answer,
+            QueryOutcome::Failed(failure) => {
+                drop(lock);
+                self.fall_back_to_memory(&mut open, failure, now)?;
+                match opened(open.as_ref())?.query_edited(&edit, &mut read) {
+                    QueryOutcome::Answer(answer) => answer,
+                    QueryOutcome::Failed(_) => Err(Error::internal("the index cannot be used")),
+                }
+            }
+        }
+    }
+
     /// Brings the full-text index up to date, so that [`Index::search`] answers at once. Calls `slow` first if that takes
     /// long, as it does the first time.
     pub fn make_searchable(&self, now: Timestamp, slow: impl FnOnce()) -> Result<()> {
@@ -461,6 +488,25 @@ impl Index {
     /// Runs queries that see one snapshot.
     fn query_snapshot<T>(&self, read: &mut impl FnMut(&Index) -> Result<T>) -> QueryOutcome<T> {
         let answer = self.begin().and_then(|()| read(self));
+        self.end();
+        match self.failure() {
+            None => QueryOutcome::Answer(answer),
+            Some(failure) => QueryOutcome::Failed(failure),
+        }
+    }
+
+    /// Runs queries that see other records of some issues, and then restores the index.
+    fn query_edited<T>(
+        &self,
+        edit: &impl Fn(&Index) -> Result<Vec<(Record, usize)>>,
+        read: &mut impl FnMut(&Index) -> Result<T>,
+    ) -> QueryOutcome<T> {
+        let answer = self.begin_change().and_then(|()| {
+            for (record, number) in edit(self)? {
+                self.replace_record(number, &record)?;
+            }
+            read(self)
+        });
         self.end();
         match self.failure() {
             None => QueryOutcome::Answer(answer),

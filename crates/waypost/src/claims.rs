@@ -1,7 +1,8 @@
 //! Claims of issues: the ledger records the assignee, the store the lease.
 //!
 //! A claim acquires the lease first and then changes the ledger. When a lease ends, the store keeps a notice for the
-//! ledger, and the next command delivers it. So a crash between the two loses neither a finish nor an issue.
+//! ledger. The next command that writes, or `way sync`, delivers it; until then, queries answer as if it were delivered,
+//! because reading must not change a tracked file. So a crash between the two loses neither a finish nor an issue.
 //!
 //! A query of the store costs more than one of the index. A mark file in the private directory says that the store may
 //! have leases or notices; it is set before the first lease and cleared when none are left. Where other processes write
@@ -44,6 +45,7 @@ pub fn claim(place: &Place, ledger: &Ledger, issue: Option<&str>, ttl_ms: Option
     let mut session = Session::open(place.clone())?;
     set_mark(place)?;
     deliver_notices(&mut session)?;
+    ledger.set_notices(Vec::new());
     let ids = match issue {
         Some(issue) => vec![ledger.with_index(|index| index.find(issue))?],
         None => {
@@ -179,28 +181,52 @@ fn not_holder_error(session: &mut Session, issue: &str, lease: &LeaseView) -> Re
     Ok(error.hint("a person can override this with --force"))
 }
 
-/// Returns the issues that agents other than the caller hold. Delivers no notices, so it waits for no ledger.
-pub(crate) fn held_by_others_in(session: &mut Session) -> Result<Held> {
+/// Prepares a ledger for queries, like [`held_by_others`], in a session that is open already.
+pub(crate) fn held_by_others_in(session: &mut Session, ledger: &Ledger) -> Result<Held> {
     if !is_marked(&session.place) {
         return Ok(Held::new());
     }
+    // The first read expires leases that are due, which makes their notices.
+    ledger.set_notices(session.read(ListNotices {})?.notices);
     let own_name = session.caller().name().to_owned();
     let others = issue_leases(session)?.into_iter().filter(|seen| seen.holder_name != own_name);
     Ok(others.filter_map(|seen| Some((seen.issue?, (seen.holder_name, seen.lease.expires_at)))).collect())
 }
 
-/// Delivers pending notices, and returns the issues that others hold.
-pub fn held_by_others(place: &Place) -> Result<Held> {
+/// Prepares a ledger for queries: they answer as if all pending notices were delivered. Returns the issues that others
+/// hold.
+pub fn held_by_others(place: &Place, ledger: &Ledger) -> Result<Held> {
     if !is_marked(place) {
         return Ok(Held::new());
     }
     let mut session = Session::open(place.clone())?;
-    deliver_notices(&mut session)?;
-    if issue_leases(&mut session)?.is_empty() {
+    let held = held_by_others_in(&mut session, ledger)?;
+    if held.is_empty() && !has_leases_or_notices(&mut session)? {
         clear_mark(place, &mut session)?;
-        return Ok(Held::new());
     }
-    held_by_others_in(&mut session)
+    Ok(held)
+}
+
+/// Brings the ledgers up to date before they are changed: delivers pending notices. A notice that cannot be delivered now
+/// stays in the store, and a later command tries again.
+pub fn bring_up_to_date(place: &Place, ledger: &Ledger) {
+    if !is_marked(place) {
+        return;
+    }
+    match Session::open(place.clone()) {
+        Ok(mut session) => deliver_pending_notices(&mut session),
+        Err(error) => log::debug!("cannot open the store to deliver notices: {}", error.full_message()),
+    }
+    ledger.set_notices(Vec::new());
+}
+
+/// Delivers pending notices to the ledgers. A failure is logged: a later command tries again.
+pub fn deliver_pending_notices(session: &mut Session) {
+    if is_marked(&session.place)
+        && let Err(error) = deliver_notices(session)
+    {
+        log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
+    }
 }
 
 /// Returns the ready issues that the user may claim and no other agent holds, at most `limit`.
@@ -291,13 +317,10 @@ fn deliver_notice(session: &mut Session, notice: &Notice) -> Result<String> {
     if issue.id != notice.issue {
         return Err(Error::not_found(format!("there is no issue {:?}", notice.issue)));
     }
-    let (change, done) = match notice.news {
-        News::Finished => (Change::Close(issue.id, Some(notice.reason.clone())), CLOSED),
-        News::Abandoned if issue.assignee.as_deref() == Some(notice.actor.as_str()) => {
-            (Change::Release(issue.id, true), "released")
-        }
-        News::Abandoned => return Ok("the issue has another assignee by now".to_owned()),
+    let Some(change) = Change::of_notice(notice, &issue) else {
+        return Ok("the issue has another assignee by now".to_owned());
     };
+    let done = if notice.news == News::Finished { CLOSED } else { "released" };
     let is_applied = ledger.transaction_about(&notice.issue, |transaction| {
         let is_current = session.read(ListNotices {})?.notices.contains(notice);
         if is_current {

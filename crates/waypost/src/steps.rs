@@ -1,10 +1,11 @@
 //! The steps around an operation of the store, the same on every surface.
 //!
-//! Before: orphaned jobs are reaped if the operation depends on jobs, and a read finds out whether there is anything to do.
+//! Before: a write delivers pending notices to the ledgers, orphaned jobs are reaped if the operation depends on jobs, and a
+//! read finds out whether there is anything to do.
 //! After: a claim waits for the ledger, a finished task closes its issue, and a released issue becomes free.
 
 use serde_json::{Value, json};
-use waypost_core::op::{self, IssueEffect, NextTasks, OperationEntry, StoreOperation};
+use waypost_core::op::{self, Effect, IssueEffect, NextTasks, OperationEntry, StoreOperation};
 use waypost_core::{Error, Result};
 
 use crate::claims::{self, CLOSED, NoticeOutcome};
@@ -24,7 +25,8 @@ impl Session {
     pub fn call_once<O: StoreOperation + 'static>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
         // With a key, the write may have been made already: then the store returns its answer.
         let read_first = O::READ_FIRST.filter(|_| key.is_none()).and_then(|read_first| read_first(&operation));
-        let steps = Steps { depends_on_jobs: O::DEPENDS_ON_JOBS, issues: O::ISSUES, read_first };
+        let is_write = O::EFFECT == Effect::Write;
+        let steps = Steps { is_write, depends_on_jobs: O::DEPENDS_ON_JOBS, issues: O::ISSUES, read_first };
         steps.before(self)?;
         let answer = self.run(key, operation)?;
         if O::ISSUES == IssueEffect::None {
@@ -50,6 +52,8 @@ impl Session {
 
 /// The steps around one call.
 pub(crate) struct Steps {
+    /// Whether the call may change the ledger. A read never does.
+    is_write: bool,
     depends_on_jobs: bool,
     issues: IssueEffect,
     /// Fails if there is nothing to do.
@@ -61,7 +65,8 @@ impl Steps {
     pub(crate) fn of(entry: &OperationEntry, arguments: &Value, key: Option<&str>) -> Steps {
         // With a key, the write may have been made already: then the store returns its answer.
         let read_first = if key.is_none() { (entry.read_first)(arguments) } else { None };
-        Steps { depends_on_jobs: entry.depends_on_jobs, issues: entry.issues, read_first }
+        let is_write = entry.about.effect == Effect::Write;
+        Steps { is_write, depends_on_jobs: entry.depends_on_jobs, issues: entry.issues, read_first }
     }
 
     /// Announces that the store may get a lease on an issue. Part of [`Steps::before`].
@@ -76,6 +81,9 @@ impl Steps {
 
     /// Runs the steps before the call, in the name of its caller.
     pub(crate) fn before(&self, session: &mut Session) -> Result<()> {
+        if self.is_write {
+            claims::deliver_pending_notices(session);
+        }
         self.set_mark(&session.place)?;
         self.reap(session)?;
         self.read_first(session)
@@ -128,7 +136,7 @@ impl Steps {
             }
             IssueEffect::Releases => {
                 // If the notice cannot be delivered now, a later command delivers it.
-                deliver_pending_notices(session);
+                claims::deliver_pending_notices(session);
                 Ok(Vec::new())
             }
         }
@@ -142,13 +150,6 @@ impl Steps {
             IssueEffect::Finishes(_) => Ok(vec![format!("the issue was not closed yet: {}", error.full_message())]),
             IssueEffect::None | IssueEffect::Releases => Ok(Vec::new()),
         }
-    }
-}
-
-/// Delivers pending notices to the ledgers. A failure is logged: a later command tries again.
-pub fn deliver_pending_notices(session: &mut Session) {
-    if let Err(error) = claims::deliver_notices(session) {
-        log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
     }
 }
 
@@ -196,7 +197,7 @@ mod tests {
     #[test]
     fn without_a_session_only_a_claim_fails() {
         let skip = |issues| {
-            let steps = Steps { depends_on_jobs: false, issues, read_first: None };
+            let steps = Steps { is_write: true, depends_on_jobs: false, issues, read_first: None };
             steps.skip_after(&Error::unavailable("the disk is gone"))
         };
         for claim in [IssueEffect::ClaimsIssue("/subject"), IssueEffect::ClaimsTask("/task_id")] {
@@ -209,8 +210,9 @@ mod tests {
 
     #[test]
     fn the_steps_after_a_call_depend_on_its_answer() {
-        let has_steps =
-            |issues, answer: &Value| Steps { depends_on_jobs: false, issues, read_first: None }.has_steps_after(answer);
+        let has_steps = |issues, answer: &Value| {
+            Steps { is_write: true, depends_on_jobs: false, issues, read_first: None }.has_steps_after(answer)
+        };
         let (with_issue, without) = (json!({ "task": { "issue": "a-1" } }), json!({ "task": { "issue": null } }));
         assert!(has_steps(IssueEffect::ClaimsIssue("/task/issue"), &with_issue));
         assert!(!has_steps(IssueEffect::ClaimsIssue("/task/issue"), &without));

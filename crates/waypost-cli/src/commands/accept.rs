@@ -16,7 +16,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change(&[], false)?;
     let accepted = accept(&ledger_cx.place, &ledger_cx.ledger, &args.issue)?;
     cx.answer_changed(&ledger_cx, "Accepted", &[accepted])?;
     Ok(ExitCode::SUCCESS)

@@ -39,7 +39,7 @@ struct ListArgs {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let Command::List(args) = &args.command;
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let operation = ListCheckpoints {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),

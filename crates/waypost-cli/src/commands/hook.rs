@@ -12,7 +12,6 @@ use waypost_core::op::{Heartbeat, LeaseView, ListLeases};
 use crate::CommandContext;
 use crate::setup::Agent;
 use crate::ui::print;
-use waypost::app::deliver_pending_notices;
 use waypost::environment::CLAUDE_ENV_FILE;
 use waypost::ops::agent::Prime;
 use waypost::session::Session;
@@ -76,7 +75,6 @@ fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, session_name: Opt
     let place = cx.place()?;
     let name = place.agent().unwrap_or_else(|| place.actor());
     let mut session = Session::open(place)?;
-    deliver_pending_notices(&mut session);
     let mut held = session.call(ListLeases {})?.leases;
     held.retain(|lease| lease.holder_name == name);
     if !held.is_empty() {

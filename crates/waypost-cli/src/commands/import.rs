@@ -81,7 +81,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     {
         return Err(Error::invalid("no file given").hint(format!("way import {format} FILE")));
     }
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change(&[], args.dry_run)?;
     let ledger = ledger_cx.place.ledger().map(|(ledger, _)| ledger);
     let (sources, format) = import::sources(path, format, ledger.as_deref())?;
     let mut imported = import::read(format, &sources)?;

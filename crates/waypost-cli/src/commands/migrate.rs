@@ -32,7 +32,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let from = cx.global.repo.take();
-    let ledger_cx = cx.open_ledgers_with(&[Some(args.move_to.as_str()), from.as_deref()])?;
+    let ledger_cx = cx.open_ledgers_to_change(&[Some(args.move_to.as_str()), from.as_deref()], args.dry_run)?;
     let to = target(&ledger_cx, Some(&args.move_to))?;
     let from = from.as_deref().map(|from| target(&ledger_cx, Some(from))).transpose()?;
     let which = Which::parse(&args.filter, ledger_cx.ledger.actor())?;

@@ -21,7 +21,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let prime = Prime { budget: args.budget, tools: false, repo: cx.global.repo.clone() };
-    let context = cx.work()?.call_app(prime)?;
+    let context = cx.session()?.call_app(prime)?;
     cx.answer_context(&context)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -19,7 +19,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change(&[], false)?;
     let rejected = reject(&ledger_cx.place, &ledger_cx.ledger, &args.issue, &args.reason)?;
     cx.answer_changed(&ledger_cx, "Rejected", &[rejected])?;
     Ok(ExitCode::SUCCESS)

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change(&[], args.dry_run)?;
     let options = Options { push: !args.no_push, dry_run: args.dry_run, timeout: timeout(&ledger_cx.place) };
     let numbers = ledger_cx.ledger.numbers();
     let is_one = numbers.len() == 1;

@@ -301,7 +301,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::List(args) => list(cx, args)?,
         Command::Next(args) => {
             let operation = NextTasks { workflow: args.within.workflow.clone(), limit: args.limit.max(1) };
-            let list = cx.work()?.call(operation)?;
+            let list = cx.session()?.call(operation)?;
             answer_list(cx, &list, args.within.workflow.is_none())?;
         }
         Command::Show(args) => show(cx, args)?,
@@ -318,7 +318,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 force: args.force,
                 reason: args.reason.clone(),
             };
-            let task = cx.work()?.call(operation)?;
+            let task = cx.session()?.call(operation)?;
             cx.answer_task("Released", &task)?;
         }
         Command::Pause(args) => {
@@ -328,18 +328,18 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 epoch: args.epoch.of(cx, Some(&args.task.task)),
                 reason: args.reason.clone(),
             };
-            let task = cx.work()?.call(operation)?;
+            let task = cx.session()?.call(operation)?;
             cx.answer_task("Paused", &task)?;
             cx.ui.note(&format!("to continue the task: way task claim {}", task.task.id));
         }
         Command::Skip(SkipArgs { task, reason }) => {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
-            let task = cx.work()?.call(SkipTask { task, workflow, reason: reason.clone() })?;
+            let task = cx.session()?.call(SkipTask { task, workflow, reason: reason.clone() })?;
             cx.answer_task("Skipped", &task)?;
         }
         Command::Reopen(ReopenArgs { task, reason }) => {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
-            let task = cx.work()?.call(ReopenTask { task, workflow, reason: reason.clone() })?;
+            let task = cx.session()?.call(ReopenTask { task, workflow, reason: reason.clone() })?;
             cx.answer_task("Reopened", &task)?;
         }
         Command::Ask(args) => {
@@ -349,17 +349,17 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 epoch: args.epoch.of(cx, Some(&args.task.task)),
                 question: text_or_stdin(&args.question)?,
             };
-            let task = cx.work()?.call(operation)?;
+            let task = cx.session()?.call(operation)?;
             cx.answer_task("Asked", &task)?;
         }
         Command::Answer(AnswerArgs { task, text }) => {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
-            let task = cx.work()?.call(AnswerQuestion { task, workflow, answer: text_or_stdin(text)? })?;
+            let task = cx.session()?.call(AnswerQuestion { task, workflow, answer: text_or_stdin(text)? })?;
             cx.answer_task("Answered", &task)?;
         }
         Command::Assign(AssignArgs { task, assignee, .. }) => {
             let (task, workflow) = (task.task.clone(), task.within.workflow.clone());
-            let task = cx.work()?.call(AssignTask { task, workflow, agent: assignee.clone() })?;
+            let task = cx.session()?.call(AssignTask { task, workflow, agent: assignee.clone() })?;
             cx.ui.answer(&task, |text| {
                 let verb = match task.assigned_to.as_deref() {
                     Some(agent) => format!("Assigned to {agent}:"),
@@ -375,7 +375,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let operation = ListTasks {
         workflow: args.within.workflow.clone(),
         statuses: args.status.clone(),
@@ -406,7 +406,7 @@ fn answer_list(cx: &CommandContext, list: &TaskList, of_several: bool) -> Result
 }
 
 fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
     let page = session.call(operation)?;
     let now = session.now()?;
@@ -495,7 +495,7 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
 }
 
 fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let operation = ClaimTask {
         task: args.task.clone(),
         workflow: args.within.workflow.clone(),
@@ -564,7 +564,7 @@ fn checkpoint(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
         tokens: args.tokens,
         cost: args.cost,
     };
-    let recorded = cx.work()?.call_once(args.key.as_deref(), operation)?;
+    let recorded = cx.session()?.call_once(args.key.as_deref(), operation)?;
     cx.ui.answer(&recorded, |text| {
         let (checkpoint, lease) = (&recorded.checkpoint, &recorded.lease);
         text.line(format!(
@@ -592,7 +592,7 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<()> {
         workflow: args.within.workflow.clone(),
         epoch: args.epoch.of(cx, args.task.as_deref()),
     };
-    let alive = cx.work()?.call(operation)?;
+    let alive = cx.session()?.call(operation)?;
     cx.ui.answer(&alive, |text| write_alive(text, &alive))
 }
 
@@ -609,7 +609,7 @@ fn write_alive(text: &mut Text, alive: &Alive) {
 }
 
 fn done(cx: &mut CommandContext, args: &DoneArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let operation = FinishTask {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
@@ -627,7 +627,7 @@ fn done(cx: &mut CommandContext, args: &DoneArgs) -> Result<()> {
 }
 
 fn fail(cx: &mut CommandContext, args: &FailArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let operation = FailTask {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
@@ -649,7 +649,7 @@ fn fail(cx: &mut CommandContext, args: &FailArgs) -> Result<()> {
 }
 
 fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
     // Use the id from here on: another task may get the name.
     let task = session.call(operation)?.task.task.id.to_string();

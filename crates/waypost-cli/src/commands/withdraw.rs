@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change(&[], false)?;
     let target = target(&ledger_cx, args.target.as_deref())?;
     let record = withdraw(&ledger_cx.place, &ledger_cx.ledger, &args.issue, target)?;
     cx.answer_changed(&ledger_cx, "Withdrawn", &[(record, ledger_cx.ledger.route().number)])?;

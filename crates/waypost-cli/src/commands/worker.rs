@@ -50,7 +50,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let mut repositories = Vec::new();
     if let Some(reference) = &cx.global.repo {
         let known = session.call(ListRepositories {})?.repositories;

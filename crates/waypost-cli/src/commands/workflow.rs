@@ -342,32 +342,32 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Show(args) => show(cx, args)?,
         Command::Summary(args) => summary(cx, args)?,
         Command::Start(args) => {
-            let started = cx.work()?.call(StartWorkflow { workflow: args.workflow.clone() })?;
+            let started = cx.session()?.call(StartWorkflow { workflow: args.workflow.clone() })?;
             cx.answer_workflow("Started", &started)?;
         }
         Command::Pause(args) => {
-            let paused = cx.work()?.call(PauseWorkflow { workflow: args.workflow.clone() })?;
+            let paused = cx.session()?.call(PauseWorkflow { workflow: args.workflow.clone() })?;
             cx.answer_workflow("Paused", &paused)?;
         }
         Command::Resume(args) => {
-            let resumed = cx.work()?.call(ResumeWorkflow { workflow: args.workflow.clone() })?;
+            let resumed = cx.session()?.call(ResumeWorkflow { workflow: args.workflow.clone() })?;
             cx.answer_workflow("Resumed", &resumed)?;
         }
         Command::Merged(args) => {
             let operation = CompleteMerge { workflow: args.workflow.clone(), merged: true };
-            let merged = cx.work()?.call(operation)?;
+            let merged = cx.session()?.call(operation)?;
             cx.answer_workflow("Merged", &merged)?;
         }
         Command::Cancel(args) => {
             let operation = CancelWorkflow { workflow: args.workflow.clone(), reason: args.reason.clone() };
-            let cancelled = cx.work()?.call(operation)?;
+            let cancelled = cx.session()?.call(operation)?;
             cx.answer_workflow("Cancelled", &cancelled)?;
         }
         Command::Replan(args) => replan(cx, args)?,
         Command::AddTask(args) => add_task(cx, args)?,
         Command::RemoveTask(RemoveTaskArgs { task }) => {
             let operation = RemoveTask { task: task.task.clone(), workflow: task.within.workflow.clone() };
-            let removed = cx.work()?.call(operation)?;
+            let removed = cx.session()?.call(operation)?;
             cx.ui.answer(&removed, |text| {
                 text.line(format!("Removed {}  {}/{}", removed.task.id, removed.workflow, removed.task.name));
             })?;
@@ -399,7 +399,7 @@ fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
         start: args.start,
         repositories: args.repo_of.clone(),
     };
-    let created = cx.work()?.call_once(args.key.as_deref(), operation)?;
+    let created = cx.session()?.call_once(args.key.as_deref(), operation)?;
     cx.answer_workflow("Created", &created)?;
     note_next_step(cx, &created);
     Ok(())
@@ -417,14 +417,14 @@ fn note_next_step(cx: &CommandContext, view: &WorkflowView) {
 
 fn plan(cx: &mut CommandContext, args: &PlanArgs) -> Result<()> {
     let plan = plans::read_file(&args.plan)?;
-    let planned = cx.work()?.call(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
+    let planned = cx.session()?.call(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
     cx.answer_workflow("Planned", &planned)?;
     note_next_step(cx, &planned);
     Ok(())
 }
 
 fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let statuses = match (args.all, args.status.as_slice()) {
         (true, _) => Vec::new(),
         (false, []) => WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
@@ -478,7 +478,7 @@ fn workflow_table(workflows: &[WorkflowView], now: Timestamp) -> Vec<Vec<Cell>> 
 }
 
 fn show(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let page = session.call(ShowWorkflow { workflow: args.workflow.clone() })?;
     let now = session.now()?;
     cx.ui.answer(&page, |text| {
@@ -514,7 +514,7 @@ fn write_facts(text: &mut Text, view: &WorkflowView, now: Timestamp) {
 }
 
 fn summary(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let summary = session.call(SummarizeWorkflow { workflow: args.workflow.clone() })?;
     let now = session.now()?;
     cx.ui.answer(&summary, |text| write_summary(text, &summary, now))
@@ -575,7 +575,7 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
 fn replan(cx: &mut CommandContext, args: &ReplanArgs) -> Result<()> {
     let plan = plans::read_file(&args.plan)?;
     let operation = ReplanWorkflow { workflow: args.workflow.clone(), plan, reason: args.reason.clone() };
-    let replanned = cx.work()?.call(operation)?;
+    let replanned = cx.session()?.call(operation)?;
     cx.ui.answer(&replanned, |text| {
         text.line(workflow_line("Replanned", &replanned.workflow));
         let parts = [
@@ -620,12 +620,12 @@ fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()> {
         needs_evidence: args.needs_evidence,
     };
     let operation = AddTask { workflow: args.workflow.clone(), task, before: args.before.clone() };
-    let added = cx.work()?.call_once(args.key.as_deref(), operation)?;
+    let added = cx.session()?.call_once(args.key.as_deref(), operation)?;
     cx.answer_task("Added", &added)
 }
 
 fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     let ids = match &args.add {
         Some(repository) => {
             let operation = AddWorkflowRepository { workflow: args.workflow.clone(), repository: repository.clone() };
@@ -645,7 +645,7 @@ fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
 }
 
 fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
-    let mut session = cx.work()?;
+    let mut session = cx.session()?;
     // Use the id from here on: another workflow may get the name.
     let id = session.call(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.workflow.id;
     let mut seen = None;
@@ -693,7 +693,7 @@ fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
         start: args.start,
         repositories: Vec::new(),
     };
-    let created = cx.work()?.call_once(args.key.as_deref(), operation)?;
+    let created = cx.session()?.call_once(args.key.as_deref(), operation)?;
     cx.answer_workflow("Created", &created)?;
     note_next_step(cx, &created);
     Ok(())

@@ -18,7 +18,9 @@ fn script(change: &str) -> String {
 
 /// Each task writes a file that is named after it.
 fn own_file() -> String {
-    script("name=$(sed -n 's/.*\"task_name\": \"\\(.*\\)\".*/\\1/p' $WAYPOST_CONTEXT_DIR/job.json); echo $name > $name.txt")
+    script(
+        "name=$(sed -n 's/.*\"task_name\": \"\\(.*\\)\".*/\\1/p' $WAYPOST_CONTEXT_DIR/job.json); echo $name > $name.txt",
+    )
 }
 
 fn without_remote() -> Shop {
@@ -29,7 +31,8 @@ fn without_remote() -> Shop {
 
 #[track_caller]
 fn work(shop: &Shop, flags: &[&str], script: &str) -> Value {
-    shop.run(&[&["worker", "--agent", "one", "--until-empty", "--json"], flags, &["--", "sh", "-c", script]].concat()).data()
+    shop.run(&[&["worker", "--agent", "one", "--until-empty", "--json"], flags, &["--", "sh", "-c", script]].concat())
+        .data()
 }
 
 /// The newest job of a task.
@@ -66,7 +69,10 @@ fn a_dependent_task_starts_from_the_commits_of_the_task_before_it_without_a_remo
     assert_eq!(b["started_from"], format!("the work of task a ({})", &head[..12]));
     // The agent reads it in its context.
     let context = fs::read_to_string(path(&b["context_dir"]).join("context.md")).unwrap();
-    assert!(context.contains(&format!("Your workspace starts from: the work of task a ({})", &head[..12])), "{context}");
+    assert!(
+        context.contains(&format!("Your workspace starts from: the work of task a ({})", &head[..12])),
+        "{context}"
+    );
     // The checkout has none of it.
     assert!(!shop.repo.join("a.txt").exists());
     assert_eq!(shop.sandbox.git(&shop.repo, ["branch", "--list"]).lines().count(), 1);
@@ -75,7 +81,8 @@ fn a_dependent_task_starts_from_the_commits_of_the_task_before_it_without_a_remo
 #[test]
 fn the_work_of_several_tasks_is_merged_in_plan_order() {
     let shop = Shop::new();
-    let tasks = json!([{ "name": "a" }, { "name": "b" }, { "name": "c" }, { "name": "d", "depends_on": ["c", "a", "b"] }]);
+    let tasks =
+        json!([{ "name": "a" }, { "name": "b" }, { "name": "c" }, { "name": "d", "depends_on": ["c", "a", "b"] }]);
     shop.workflow(&json!({ "tasks": tasks }));
     assert_eq!(work(&shop, &["-n", "3"], &own_file())["completed"], 4);
     let d = job_of(&shop, "d");
@@ -135,7 +142,8 @@ fn an_answer_lets_the_next_agent_resolve_the_conflict() {
     let shop = conflicting();
     work(&shop, &[], &own_file());
     let _ = shop.way(["task", "answer", "c", "b is right"]).ok();
-    let resolve = format!("cat file; echo by b > file; git commit -qam merged; {WAY} task done $WAYPOST_TASK --outcome ok");
+    let resolve =
+        format!("cat file; echo by b > file; git commit -qam merged; {WAY} task done $WAYPOST_TASK --outcome ok");
     assert_eq!(work(&shop, &[], &resolve)["completed"], 1);
     let job = job_of(&shop, "c");
     let log = shop.way(["job", "logs", job["id"].as_str().unwrap()]).ok().stdout;
@@ -165,7 +173,11 @@ fn a_task_a_workflow_and_a_job_choose_another_base() {
     assert_eq!(work(&shop, &[], &own_file())["completed"], 4);
     let has = |task: &str| {
         let job = job_of(&shop, task);
-        (file(&job, "a.txt").is_some(), file(&job, "second").is_some(), job["started_from"].as_str().unwrap().to_owned())
+        (
+            file(&job, "a.txt").is_some(),
+            file(&job, "second").is_some(),
+            job["started_from"].as_str().unwrap().to_owned(),
+        )
     };
     let head = shop.sandbox.git(&shop.repo, ["rev-parse", "--short=12", "HEAD"]);
     let (head, old) = (head.trim(), shop.sandbox.git(&shop.repo, ["rev-parse", "--short=12", "v1"]));

@@ -6,6 +6,7 @@ use std::path::Path;
 
 use foldhash::quality::FixedState;
 use waypost_core::Result;
+use waypost_core::ledger::record::Record;
 use waypost_core::time::Timestamp;
 use waypost_fs::{FileVersion, Stamp};
 
@@ -100,6 +101,15 @@ impl Index {
             (false, None) => {}
         }
         Ok(())
+    }
+
+    /// Replaces all lines of an issue in one ledger by one record, within a transaction that is rolled back: the known lines
+    /// of the ledger stay as they are.
+    pub(crate) fn replace_record(&self, number: usize, record: &Record) -> Result<()> {
+        let id = record.text("id").unwrap_or_default();
+        let rows = self.all("SELECT line FROM line WHERE id = ?1 AND ledger = ?2", (id, number), |row| row.get(0))?;
+        let line = record.to_line();
+        self.apply(ledger_row(number), &rows, [line.as_bytes()]).map(drop)
     }
 
     /// Removes the lines at these sorted positions within a change.

@@ -46,11 +46,11 @@ pub use plan::plan;
 pub use pool::{Slot, give_back, list as pool, list_of as pool_of, pooled, returned, take, warm};
 pub use push::{Merged, commit, head, merged, open_pull_request, push};
 pub use remove::{Work, remove, sweep_trash};
-pub use results::{
-    Conflict, Merge, Work as TaskWork, count_uncommitted, finish_merge, is_in_branches, keep_result, leave_conflict, merge as merge_work,
-    release_results, resolved,
-};
 pub use repair::{DamagedMirror, damaged_mirrors, repair_mirror};
+pub use results::{
+    Conflict, Merge, Work as TaskWork, count_uncommitted, finish_merge, is_in_branches, keep_result, leave_conflict,
+    merge as merge_work, release_results, resolved,
+};
 pub use setup::{SetUp, Trust, Trusted, include, set_up};
 pub use snapshot::{export, keep_abandoned, restore, snapshot, snapshots, snapshots_of};
 pub use upkeep::{Packed, upkeep};

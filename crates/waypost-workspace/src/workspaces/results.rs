@@ -105,10 +105,7 @@ fn last_commit(plan: &Plan) -> Result<String> {
 }
 
 /// Deletes the refs of results in a repository that `is_over` selects, by workflow and commit. Returns how many.
-pub fn release_results(
-    repository: &Path,
-    is_over: &mut dyn FnMut(&str, &str) -> Result<bool>,
-) -> Result<usize> {
+pub fn release_results(repository: &Path, is_over: &mut dyn FnMut(&str, &str) -> Result<bool>) -> Result<usize> {
     if !repository.is_dir() {
         return Ok(0);
     }
@@ -166,7 +163,8 @@ pub fn resolved(plan: &Plan) -> Result<Option<String>> {
             (git, git_dir)
         }
         (Strategy::Jj, _) => {
-            let has_conflict = jj(&plan.workspace).args(["log", "--no-graph", "--revisions=@", CONFLICT_MARK]).stdout()?;
+            let has_conflict =
+                jj(&plan.workspace).args(["log", "--no-graph", "--revisions=@", CONFLICT_MARK]).stdout()?;
             return if has_conflict.is_empty() { last_commit(plan).map(Some) } else { Ok(None) };
         }
         (Strategy::Worktree, None) => {
@@ -261,9 +259,8 @@ fn merge_in(git: &Git, plan: &mut Plan, work: &[Work]) -> Result<Merge> {
     let mut base = first.commit.clone();
     plan.base = Some(base.clone());
     for (number, next) in rest.iter().enumerate() {
-        let contains = |one: &str, other: &str| {
-            git.command().args(["merge-base", "--is-ancestor", other, one]).succeeds()
-        };
+        let contains =
+            |one: &str, other: &str| git.command().args(["merge-base", "--is-ancestor", other, one]).succeeds();
         if contains(&base, &next.commit)? {
             merged.push(next.task.clone());
             continue;

@@ -30,7 +30,6 @@ use group_commit::GroupCommit;
 use one_process::OneProcess;
 
 pub use crate::operation::{AppContext, AppEntry, AppOperation, Reply, Who};
-pub use crate::steps::deliver_pending_notices;
 pub use metrics::Measure;
 
 /// A call of an operation.

@@ -9,7 +9,6 @@ use waypost_core::{Kind, Result};
 use super::{Call, Reply, Who, lock};
 use crate::place::{Place, StoreChoice};
 use crate::session::Session;
-use crate::steps;
 
 /// Runs operations in one session.
 pub(super) struct OneProcess {
@@ -51,13 +50,10 @@ impl OneProcess {
         result
     }
 
-    /// Runs an operation of the store. Other processes may have left notices: they are delivered first.
+    /// Runs an operation of the store.
     pub(super) fn run(&self, entry: &OperationEntry, call: Call) -> Result<Reply> {
         let Call { arguments, who, key, .. } = call;
-        self.with_session(&who, |session| {
-            steps::deliver_pending_notices(session);
-            session.call_json(entry, key.as_deref(), arguments)
-        })
+        self.with_session(&who, |session| session.call_json(entry, key.as_deref(), arguments))
     }
 
     pub(super) fn wait(&self, last: u64, timeout: Duration) -> Result<()> {

@@ -42,11 +42,8 @@ pub(super) fn choose(
         }
         session.wait(last, POLL_INTERVAL)?;
     };
-    let mut from = StartingWork {
-        chosen_by: chosen.chosen_by,
-        may_leave_conflict: chosen.is_answered,
-        ..StartingWork::default()
-    };
+    let mut from =
+        StartingWork { chosen_by: chosen.chosen_by, may_leave_conflict: chosen.is_answered, ..StartingWork::default() };
     let mut without_work = chosen.without_work;
     for id in &chosen.prepared {
         let Some(workspace) = workspaces::local(session, id)? else { continue };

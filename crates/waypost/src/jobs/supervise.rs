@@ -8,7 +8,8 @@ use jiff::SignedDuration;
 use serde_json::json;
 use waypost_core::model::{Job, JobStatus, Strategy, TaskStatus, Workspace};
 use waypost_core::op::{
-    AskQuestion, BeginSupervision, FinishJob, GetContext, Heartbeat, JobView, NoteJob, RecordJobStarted, ShowJob, ShowTask,
+    AskQuestion, BeginSupervision, FinishJob, GetContext, Heartbeat, JobView, NoteJob, RecordJobStarted, ShowJob,
+    ShowTask,
 };
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::{create_private_dir, replace};

@@ -1,6 +1,8 @@
 //! A change to issues as data, from a command, a line of a batch or a request.
 
+use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::vocabulary::DependencyKind;
+use waypost_core::model::{News, Notice};
 
 use super::Edit;
 
@@ -52,6 +54,17 @@ impl From<Edit> for New {
 }
 
 impl Change {
+    /// Returns the change that a notice makes to its issue; None if the issue has another assignee by now.
+    pub(crate) fn of_notice(notice: &Notice, issue: &Issue) -> Option<Change> {
+        match notice.news {
+            News::Finished => Some(Change::Close(issue.id.clone(), Some(notice.reason.clone()))),
+            News::Abandoned => {
+                let is_assignee = issue.assignee.as_deref() == Some(notice.actor.as_str());
+                is_assignee.then(|| Change::Release(issue.id.clone(), true))
+            }
+        }
+    }
+
     /// Returns the verb of the change.
     pub fn verb(&self) -> &'static str {
         match self {

@@ -12,10 +12,11 @@ use std::time::{Duration, Instant};
 
 use waypost_core::clock::Clock;
 use waypost_core::ledger::audit::{Audit, audit};
-use waypost_core::ledger::change::Author;
+use waypost_core::ledger::change::{self as rules, Author};
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::vocabulary::{Category, Statuses, Terms};
+use waypost_core::model::Notice;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
@@ -87,6 +88,8 @@ pub struct Ledger {
     key: Option<String>,
     /// Cache for callers that poll [`Ledger::ready`].
     ready: Mutex<Option<Ready>>,
+    /// Notices that the ledgers' files have not received yet. Queries answer as if they had.
+    notices: Mutex<Vec<Notice>>,
 }
 
 /// The ledgers to open, for callers who do not use the repository's configuration.
@@ -198,6 +201,7 @@ impl Ledger {
             clock: clock(&place.variables)?,
             key: None,
             ready: Mutex::new(None),
+            notices: Mutex::default(),
         })
     }
 
@@ -235,12 +239,42 @@ impl Ledger {
     /// Runs queries on an up-to-date index. All queries of `read` see one snapshot; `read` is called again if the index
     /// turns out to be damaged. `read` must not use this ledger, which is locked meanwhile.
     pub fn with_index<T>(&self, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
-        self.ledgers.with_index(self.now(), |index| {
+        let read = |index: &Index| {
             index.narrow(self.only);
             let answer = read(index);
             index.narrow(None);
             answer
-        })
+        };
+        let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        if notices.is_empty() {
+            return self.ledgers.with_index(self.now(), read);
+        }
+        let edited = |index: &Index| {
+            let edited = notices.iter().map(|notice| self.noticed(index, notice));
+            Ok(edited.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+        };
+        self.ledgers.with_edited_index(self.now(), edited, read)
+    }
+
+    /// Sets the notices that the ledgers' files have not received yet: queries then answer as if they had. Files stay as they
+    /// are, and so do changes, which read the files.
+    pub(crate) fn set_notices(&self, notices: Vec<Notice>) {
+        *self.notices.lock().unwrap_or_else(PoisonError::into_inner) = notices;
+        *self.ready.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Returns the record that an issue gets by a notice, and the number of its ledger. None if the notice changes nothing.
+    fn noticed(&self, index: &Index, notice: &Notice) -> Result<Option<(Record, usize)>> {
+        let Some(IndexedIssue { issue, mut record, ledger, .. }) = index.get(&notice.issue)? else { return Ok(None) };
+        let author = Author { name: &notice.actor, now: notice.created_at };
+        let statuses = &self.terms().statuses;
+        let change = match Change::of_notice(notice, &issue) {
+            Some(Change::Close(_, reason)) => rules::close(&mut record, reason.as_deref(), statuses, author),
+            Some(Change::Release(_, force)) => rules::release(&mut record, force, statuses, author),
+            _ => return Ok(None),
+        };
+        // The issue is closed, deleted or released already.
+        Ok(change.is_ok().then_some((record, ledger)))
     }
 
     /// Returns the ready issues, most urgent first.

@@ -7,9 +7,11 @@ use waypost_core::model::{Event, EventQuery};
 use waypost_core::op::{Effect, GetWorkStatus, JobView, ListEvents, ListJobs, Operation, WorkStatus};
 use waypost_core::{Error, Result};
 
+use crate::claims;
 use crate::ledger::Ledger;
 use crate::operation::{AppContext, AppEntry, AppOperation};
-use crate::place::{Place, StoreChoice};
+use crate::place::StoreChoice;
+use crate::session::Session;
 use crate::survey::{Surveyed, survey};
 
 /// All operations on the whole store.
@@ -90,7 +92,7 @@ impl AppOperation for GetStatus {
     const IS_SHORT: bool = true;
 
     fn run(self, cx: &mut AppContext<'_>) -> Result<Status> {
-        let issues = match count_issues(cx.place) {
+        let issues = match cx.session().and_then(count_issues) {
             Ok(issues) => issues,
             // The rest of the status does not depend on the ledger.
             Err(error) => {
@@ -131,11 +133,13 @@ fn store_status(choice: &StoreChoice, events: u64) -> Result<StoreStatus> {
 }
 
 /// Counts the issues by status, if there is a ledger.
-fn count_issues(place: &Place) -> Result<Option<IssueCounts>> {
+fn count_issues(session: &mut Session) -> Result<Option<IssueCounts>> {
+    let place = &session.place.clone();
     if place.ledger().is_none_or(|(path, _)| !path.exists()) {
         return Ok(None);
     }
     let ledger = Ledger::of(place)?;
+    claims::held_by_others_in(session, &ledger)?;
     let counts = ledger.with_index(|index| index.counts(ledger.now()))?;
     let of = |status: &str| counts.by_status.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
     Ok(Some(IssueCounts {

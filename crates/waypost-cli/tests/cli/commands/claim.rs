@@ -230,3 +230,80 @@ fn a_contributor_is_offered_only_issues_that_they_may_claim() {
     let claimed = sandbox.way(&fork, ["claim", "--agent", "ada", "--json"]).data();
     assert_eq!(claimed["id"], mine.as_str());
 }
+
+/// Adds an issue and claims it for ten minutes. Returns its id.
+fn claimed_for_ten_minutes(sandbox: &Sandbox, repo: &Path) -> String {
+    let id = add(sandbox, repo, &["Fix it"]);
+    let _ = at(sandbox, repo, 0, "ada", &["claim", &id, "--ttl", "10m"]).ok();
+    id
+}
+
+#[test]
+fn reads_show_an_expired_claim_as_free_and_leave_the_ledger_as_it_is() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = claimed_for_ten_minutes(&sandbox, &repo);
+    let before = std::fs::read(repo.join(LEDGER)).unwrap();
+    for args in [
+        &["list", "--json"][..],
+        &["show", &id, "--json"],
+        &["ready", "--json"],
+        &["ready", "--explain", &id, "--json"],
+        &["search", "fix", "--json"],
+        &["stats", "--json"],
+        &["stale", "--days", "0", "--json"],
+        &["log", &id, "--json"],
+        &["export", "json"],
+        &["blocked"],
+        &["dep", "tree", &id],
+        &["label", "list"],
+        &["status", "--json"],
+        &["prime"],
+        &["task", "list"],
+        &["workflow", "list"],
+        &["agent", "list"],
+        &["context"],
+        &["hook", "start", "--for", "claude-code"],
+        &["doctor"],
+        &["sync", "--dry-run"],
+        &["prune", "--dry-run"],
+    ] {
+        let run = at(&sandbox, &repo, 20, "bob", args);
+        assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "{args:?} changed the ledger: {run:?}");
+    }
+    let shown = at(&sandbox, &repo, 20, "bob", &["show", &id, "--json"]).data();
+    assert_eq!((&shown["status"], &shown["assignee"]), (&"open".into(), &serde_json::Value::Null));
+    let listed = at(&sandbox, &repo, 20, "bob", &["list", "--status", "open", "--json"]).data();
+    assert_eq!(listed[0]["id"], id.as_str());
+    assert_eq!(at(&sandbox, &repo, 20, "bob", &["ready", "--json"]).data()[0]["id"], id.as_str());
+    assert_eq!(at(&sandbox, &repo, 20, "bob", &["search", "fix", "--json"]).data()[0]["status"], "open");
+    assert_eq!(at(&sandbox, &repo, 20, "bob", &["stats", "--json"]).data()["ready"], 1);
+    assert_eq!(at(&sandbox, &repo, 20, "bob", &["status", "--json"]).data()["issues"]["in_progress"], 0);
+    assert!(at(&sandbox, &repo, 20, "bob", &["prime"]).ok().stdout.contains(&id));
+    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before);
+}
+
+#[test]
+fn the_next_write_brings_the_ledger_up_to_date_after_a_claim_expired() {
+    let sandbox = sandbox();
+    for write in [
+        &["add", "Another"][..],
+        &["agent", "heartbeat"],
+        &["workflow", "create", "w"],
+        &["prune"],
+        &["sync", "--no-push"],
+    ] {
+        let name = format!("repo-{}", write[0]);
+        let repo = sandbox.git_repo(&name);
+        let id = claimed_for_ten_minutes(&sandbox, &repo);
+        let read = || std::fs::read_to_string(repo.join(LEDGER)).unwrap();
+        let _ = at(&sandbox, &repo, 20, "bob", &["show", &id]).ok();
+        assert!(read().contains("in_progress"), "{}", read());
+        let run = at(&sandbox, &repo, 20, "bob", write);
+        assert!(
+            !read().contains("in_progress") && read().contains(r#""status":"open""#),
+            "{write:?}: {run:?} {}",
+            read()
+        );
+    }
+}

@@ -9,9 +9,9 @@ fn a_claim_that_expires_releases_the_issue_in_the_ledger_too() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Fix it"]);
-    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id, "--ttl", "10m"]).ok();
     assert_eq!(at(&sandbox, &repo, 9, "bob", &["ready"]).code, 6);
-    // The holder was silent: the next reader finds the issue free, in the ledger too.
+    // The holder was silent: the next reader finds the issue free, and the next writer frees it in the ledger.
     let ready = at(&sandbox, &repo, 10, "bob", &["ready", "--json"]).data();
     assert_eq!(ready[0]["id"].as_str(), Some(id.as_str()));
     assert_eq!(ready[0]["status"], "open");

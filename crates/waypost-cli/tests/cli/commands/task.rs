@@ -327,6 +327,9 @@ fn a_finished_task_closes_its_issue_even_after_a_crash_in_between() {
     let ledger = || std::fs::read_to_string(team.repo.join(".waypost/issues.jsonl")).unwrap();
     assert!(!ledger().contains("later"));
     let _ = team.data("workflow list");
+    assert_eq!(team.data(&format!("show {second}"))["status"], "closed");
+    assert!(!ledger().contains("later"), "reading does not change the ledger: {}", ledger());
+    let _ = team.data("agent heartbeat --agent ann");
     assert!(ledger().contains(r#""close_reason":"later""#), "{}", ledger());
     assert_eq!(team.data(&format!("show {second}"))["status"], "closed");
 

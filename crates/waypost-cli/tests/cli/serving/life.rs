@@ -254,3 +254,25 @@ fn a_task_finished_from_another_clone_closes_the_issue_in_its_ledger() {
     assert_eq!(finished["closed_issue"], json!(issue), "{finished}");
     assert_eq!(way(&["show", &issue]).data()["status"], "closed");
 }
+
+#[test]
+fn a_read_over_http_shows_an_expired_claim_as_free_and_leaves_the_ledger_as_it_is() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = sandbox.way(&repo, ["add", "Fix it", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let earlier = [("WAYPOST_TEST_CLOCK", "2025-12-31T23:00:00Z".as_ref()), ("WAYPOST_AGENT", "ada".as_ref())];
+    let _ = sandbox.way_with(&repo, &earlier, ["claim", &id]).ok();
+    let ledger = repo.join(".waypost/issues.jsonl");
+    let before = std::fs::read(&ledger).unwrap();
+    let server = Server::start_in(sandbox, repo, &[]);
+    for path in ["/api/v1/issues", "/api/v1/issues/ready"] {
+        let issues = server.get(path).data();
+        assert_eq!(issues[0]["status"], "open", "{path}: {issues}");
+    }
+    assert_eq!(server.get(&format!("/api/v1/issues/{id}")).data()["assignee"], Value::Null);
+    assert_eq!(server.get("/api/v1/status").data()["issues"]["in_progress"], 0);
+    assert_eq!(std::fs::read(&ledger).unwrap(), before);
+    // A write brings the file up to date first.
+    let _ = server.post("/api/v1/issues", &json!({ "title": "Another" })).data();
+    assert!(!std::fs::read_to_string(&ledger).unwrap().contains("in_progress"));
+}

@@ -118,12 +118,12 @@ pub trait IssueQuery {
 }
 
 impl IssueContext {
-    /// Opens the ledgers of the place, or only that of `repo`, and those of the named repositories. Delivers pending
-    /// notices first. Warnings are added to `warnings`, also later ones.
+    /// Opens the ledgers of the place, or only that of `repo`, and those of the named repositories. Queries answer as if
+    /// pending notices were delivered. Warnings are added to `warnings`, also later ones.
     pub fn open(place: Place, repo: Option<&str>, named: &[Option<&str>], warnings: Warnings) -> Result<IssueContext> {
         let (ledger, unreachable) = Ledger::narrowed(&place, repo, named)?;
         warnings.add(unreachable);
-        let (now, held) = (ledger.now(), claims::held_by_others(&place)?);
+        let (now, held) = (ledger.now(), claims::held_by_others(&place, &ledger)?);
         Ok(IssueContext { place, ledger, now, held, warnings })
     }
 
@@ -196,6 +196,9 @@ impl IssueContext {
     /// ledger that is too large is pruned.
     pub fn apply(&self, changes: &[(&str, &Change)], dry_run: bool) -> Result<Changed> {
         let (place, ledger) = (&self.place, &self.ledger);
+        if !dry_run {
+            claims::bring_up_to_date(place, ledger);
+        }
         let records = ledger.apply_placed(changes, dry_run, |issues| claims::require_claims(place, issues))?;
         ensure_driver(place);
         let mut outcome = Changed { records, pruned: 0 };
