@@ -22,5 +22,9 @@ pub(crate) fn format_duration(millis: u64) -> String {
 
 /// Formats the time until a deadline: `in 9m`, or `now`.
 pub(crate) fn format_deadline(moment: Timestamp, now: Timestamp) -> String {
-    if moment <= now { "now".to_owned() } else { format!("in {}", format_duration(moment.since(now))) }
+    match moment.unless_never() {
+        None => "when released".to_owned(),
+        Some(moment) if moment <= now => "now".to_owned(),
+        Some(moment) => format!("in {}", format_duration(moment.since(now))),
+    }
 }

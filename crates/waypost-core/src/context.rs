@@ -21,6 +21,17 @@ pub struct Caller {
     pub worktree: Worktree,
     /// Whether several repositories share the store, so that a workflow may span them.
     pub is_shared: bool,
+    /// How long claims last that name no duration.
+    pub lease_times: LeaseTimes,
+}
+
+/// How long claims last that name no duration, in milliseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LeaseTimes {
+    /// Claims of agents [default: 30 minutes for issues, 10 for tasks].
+    pub agent_ms: Option<u64>,
+    /// Claims of people [default: until they are released].
+    pub person_ms: Option<u64>,
 }
 
 impl Caller {

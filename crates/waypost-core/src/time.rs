@@ -14,6 +14,9 @@ use crate::error::{Error, Result};
 pub struct Timestamp(i64);
 
 impl Timestamp {
+    /// A moment that never comes. Moving deadlines leaves it and later ones alone.
+    pub const NEVER: Timestamp = Timestamp(0x4000_0000_0000_0000);
+
     /// Returns the moment with these milliseconds since 1970-01-01 UTC.
     pub const fn from_millis(millis: i64) -> Self {
         Timestamp(millis)
@@ -33,6 +36,11 @@ impl Timestamp {
     /// Returns the milliseconds since an earlier moment; 0 if that moment is later.
     pub fn since(self, earlier: Timestamp) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)
+    }
+
+    /// Returns the moment, or None if it never comes.
+    pub fn unless_never(self) -> Option<Timestamp> {
+        (self < Timestamp::NEVER).then_some(self)
     }
 
     /// Returns the age of `self` at `now` for display: `now`, `5m ago`, `3h ago`, `2d ago`.
@@ -57,6 +65,24 @@ impl fmt::Display for Timestamp {
             // Outside jiff's range of years: only a damaged row has such a time, and it must still be shown.
             Err(_) => write!(f, "{} ms", self.0),
         }
+    }
+}
+
+/// Encodes [`Timestamp::NEVER`] as null.
+pub mod never_as_null {
+    use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
+
+    use super::Timestamp;
+
+    /// Encodes a moment.
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
+    pub fn serialize<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
+        moment.unless_never().serialize(serializer)
+    }
+
+    /// Decodes a moment.
+    pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        Ok(Option::<Timestamp>::deserialize(deserializer)?.unwrap_or(Timestamp::NEVER))
     }
 }
 

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use waypost_core::ledger::ready::Reason;
-use waypost_core::model::{EventQuery, Lease, News, Notice, kind};
+use waypost_core::model::{EventQuery, Lease, News, Notice, describe_end, kind};
 use waypost_core::op::{
     ConfirmNotice, EndIssueLease, LeaseIssue, LeaseView, ListEvents, ListLeases, ListNotices, ListWorktrees, ShowTask,
 };
@@ -164,7 +164,7 @@ pub fn require_claims(place: &Place, issues: &[String]) -> Result<()> {
 /// Returns the error for a caller that does not hold an issue: a lost lease if it held the issue before, else a
 /// conflict.
 fn not_holder_error(session: &mut Session, issue: &str, lease: &LeaseView) -> Result<Error> {
-    let (holder, until) = (&lease.holder_name, lease.lease.expires_at);
+    let (holder, until) = (&lease.holder_name, lease.lease.end());
     let actor = session.caller().actor.clone();
     let mut was_holder = false;
     for (kind, subject) in [(kind::ISSUE_CLAIMED, issue), (kind::TASK_CLAIMED, lease.lease.subject.as_str())] {
@@ -186,6 +186,7 @@ pub(crate) fn held_by_others_in(session: &mut Session, ledger: &Ledger) -> Resul
     if !is_marked(&session.place) {
         return Ok(Held::new());
     }
+    session.renew_leases()?;
     // The first read expires leases that are due, which makes their notices.
     ledger.set_notices(session.read(ListNotices {})?.notices);
     let own_name = session.caller().name().to_owned();
@@ -252,7 +253,7 @@ pub fn blocked(index: &Index, now: Timestamp) -> Result<Vec<(Summary, Vec<String
 /// Returns the reasons why an issue of a ledger is not ready for the caller, including that another agent holds it and that
 /// the user may not write the ledger.
 pub fn reasons(ledger: &Ledger, number: usize, held: &Held, id: &str, obstacles: &[Reason]) -> Vec<String> {
-    let lease = held.get(id).map(|(holder, until)| format!("leased to {holder} until {until}"));
+    let lease = held.get(id).map(|(holder, until)| format!("leased to {holder} until {}", describe_end(*until)));
     let protected = (!ledger.may_write(number)).then(|| "you may not write its ledger".to_owned());
     obstacles.iter().map(ToString::to_string).chain(lease).chain(protected).collect()
 }

@@ -7,13 +7,15 @@ use std::time::Duration;
 use crate::client::{self, Client};
 use crate::origin::Origin;
 use serde_json::Value;
-use waypost_core::context::Caller;
+use waypost_core::context::{Caller, LeaseTimes};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
-use waypost_core::op::{Effect, ExpireDue, ListWorktrees, Operation, OperationEntry, Register, StoreOperation};
+use waypost_core::op::{
+    Effect, ExpireDue, Heartbeat, ListWorktrees, Operation, OperationEntry, Register, StoreOperation,
+};
 use waypost_core::store::{Store, Tx};
-use waypost_core::time::Timestamp;
+use waypost_core::time::{Timestamp, parse_duration_ms};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::FileIdentity;
 use waypost_store::postgres::PostgresStore;
@@ -182,6 +184,26 @@ impl Session {
             }
             Effect::Write => engine::write_json(self.store()?, &caller, &mut SystemEntropy, key, entry, &arguments),
         }
+    }
+
+    /// Renews the leases of the calling agent that have used up a third of their time, if the store can be written at once.
+    /// Every write does so anyway. A server renews the leases of its clients when they write.
+    pub(crate) fn renew_leases(&mut self) -> Result<()> {
+        let name = self.caller.agent.clone();
+        let (Some(name), Backend::Local(store)) = (name, &mut self.store) else { return Ok(()) };
+        if self.identity_error.is_some() || store.is_read_only() {
+            return Ok(());
+        }
+        let is_due = engine::query(store, |tx| {
+            let now = tx.now()?;
+            let Some(agent) = tx.agent_named(&name)? else { return Ok(false) };
+            let held = tx.lease_list(Some(&agent.id))?;
+            Ok(held.iter().any(|lease| lease.expires_at > now && lease.is_renewal_due(now)))
+        })?;
+        if is_due {
+            self.try_write(|session| session.write(Heartbeat { task: None, workflow: None, epoch: None }))?;
+        }
+        Ok(())
     }
 
     fn expire_due(&mut self) -> Result<()> {
@@ -619,5 +641,7 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
         place.store().map(|choice| (choice.scope, choice.location)),
         Ok((Some(Scope::Repo | Scope::Worktree), Location::Sqlite(_) | Location::UnnamedSqlite))
     );
-    Caller { actor: place.actor(), agent: place.agent(), repository, worktree, is_shared }
+    let time = |key| place.config.text(key).and_then(|text| parse_duration_ms(&text).ok());
+    let lease_times = LeaseTimes { agent_ms: time("lease.ttl"), person_ms: time("lease.ttl_human") };
+    Caller { actor: place.actor(), agent: place.agent(), repository, worktree, is_shared, lease_times }
 }

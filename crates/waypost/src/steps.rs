@@ -1,6 +1,7 @@
 //! The steps around an operation of the store, the same on every surface.
 //!
-//! Before: a write delivers pending notices to the ledgers, orphaned jobs are reaped if the operation depends on jobs, and a
+//! Before: a read renews the caller's leases, as every write does. A write delivers pending notices to the ledgers.
+//! Orphaned jobs are reaped if the operation depends on jobs. For a claim without a name, a
 //! read finds out whether there is anything to do.
 //! After: a claim waits for the ledger, a finished task closes its issue, and a released issue becomes free.
 
@@ -83,6 +84,8 @@ impl Steps {
     pub(crate) fn before(&self, session: &mut Session) -> Result<()> {
         if self.is_write {
             claims::deliver_pending_notices(session);
+        } else {
+            session.renew_leases()?;
         }
         self.set_mark(&session.place)?;
         self.reap(session)?;

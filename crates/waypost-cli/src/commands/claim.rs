@@ -11,14 +11,15 @@ use waypost::ledger::Change;
 
 /// Claim an issue to work on: the named one, or the first ready one
 ///
-/// If several agents claim an issue at the same time, one gets it and the others learn its holder. The claim expires
-/// after its TTL unless a heartbeat or another command of its holder renews it; then the issue is free again.
+/// If several agents claim an issue at the same time, one gets it and the others learn its holder. A person's
+/// claim lasts until it is released. An agent's claim expires after its TTL unless a heartbeat or another command of its
+/// holder renews it; then the issue is free again.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it [default: the first ready issue]
     #[arg(value_name = "ISSUE")]
     issue: Option<String>,
-    /// Time until the claim expires without a renewal [default: 10m]
+    /// Time until the claim expires without a renewal [default: lease.ttl or lease.ttl_human; else 30m for agents, unlimited for people]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     ttl: Option<u64>,
 }
@@ -33,7 +34,7 @@ impl Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
     let ((mut record, number), lease) = ledger_cx.claim(args.issue.as_deref(), args.ttl)?;
-    record.set("lease", &json!({ "epoch": lease.epoch, "expires_at": lease.expires_at }))?;
+    record.set("lease", &json!({ "epoch": lease.epoch, "expires_at": lease.expires_at.unless_never() }))?;
     cx.answer_changed(&ledger_cx, "Claimed", &[(record, number)])?;
     Ok(ExitCode::SUCCESS)
 }

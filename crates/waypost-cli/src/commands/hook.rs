@@ -1,5 +1,6 @@
 //! `way hook`
 
+use std::collections::BTreeSet;
 use std::io::{IsTerminal as _, Read as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
@@ -8,30 +9,38 @@ use serde::Deserialize as _;
 use serde_json::{Value, json};
 use waypost_core::Result;
 use waypost_core::op::{Heartbeat, LeaseView, ListLeases};
+use waypost_fs::{create_private_dir, replace};
 
 use crate::CommandContext;
 use crate::setup::Agent;
 use crate::ui::print;
 use waypost::environment::CLAUDE_ENV_FILE;
 use waypost::ops::agent::Prime;
+use waypost::place::{Location, Place};
 use waypost::session::Session;
 
 /// Maximum size of the JSON that an agent writes to standard input.
-const MAX_INPUT_BYTES: u64 = 1 << 20;
+const MAX_INPUT_BYTES: u64 = 64 << 20;
 /// Characters of the session id that make it unique in practice.
 const SESSION_ID_CHARS: usize = 8;
+/// Maximum number of names that a session keeps.
+const MAX_SESSION_NAMES: usize = 32;
+/// Maximum size of a name that a session keeps.
+const MAX_NAME_BYTES: usize = 100;
 
 /// Run a hook of a coding agent; installed by way setup
 ///
 /// Reads the agent's session description from standard input and derives the agent's name from it, unless --agent or
-/// WAYPOST_AGENT is set. Always exits with 0, because a failing hook must not interrupt the agent.
+/// WAYPOST_AGENT is set. Renews the leases of that name, and of the names that the session's commands and tools used. Always
+/// exits with 0, because a failing hook must not interrupt the agent.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way hook start --for claude-code       print the context for a new or compacted session
   way hook compact --for claude-code     renew the leases and print a reminder of them
-  way hook stop --for claude-code        renew the leases")]
+  way hook tool --for claude-code        renew the leases, after every use of a tool
+  way hook stop --for claude-code        renew the leases, after every turn")]
 pub(crate) struct Args {
-    /// Event: start, compact or stop; others are ignored
+    /// Event: start, compact, tool or stop; others are ignored
     #[arg(value_name = "MOMENT")]
     moment: String,
     /// Coding agent: claude-code, codex, cursor or gemini
@@ -41,9 +50,8 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let agent = args.target.parse().unwrap_or(Agent::Generic);
-    let session = session_id();
-    let session_name = session.map(|session| format!("{}-{session}", agent.name()));
-    let answer = answer(cx, &args.moment, agent, session_name).unwrap_or_else(|error| {
+    let input = input();
+    let answer = answer(cx, &args.moment, agent, &input).unwrap_or_else(|error| {
         log::debug!("the hook did nothing: {}", error.full_message());
         empty_output(agent)
     });
@@ -54,32 +62,62 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the beginning of the session id that the agent wrote to standard input, if any.
-fn session_id() -> Option<String> {
+/// The part of a session's description that is used. The output of a tool, which may be long, is skipped.
+#[derive(Default, serde::Deserialize)]
+struct Input {
+    #[serde(default)]
+    session_id: Value,
+    #[serde(default)]
+    conversation_id: Value,
+    #[serde(default)]
+    tool_name: Value,
+    #[serde(default)]
+    tool_input: Value,
+}
+
+/// Returns the description of the session that the agent wrote to standard input.
+fn input() -> Input {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
-        return None;
+        return Input::default();
     }
     // Reads one JSON value and stops there, because not every agent closes the pipe.
-    let input =
-        Value::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MAX_INPUT_BYTES))).ok()?;
-    let id = ["session_id", "conversation_id"].iter().find_map(|key| input[*key].as_str())?;
+    Input::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MAX_INPUT_BYTES)))
+        .unwrap_or_default()
+}
+
+/// Returns the beginning of the session id.
+fn session_id(input: &Input) -> Option<String> {
+    let id = input.session_id.as_str().or_else(|| input.conversation_id.as_str())?;
     let id: String = id.chars().filter(char::is_ascii_alphanumeric).take(SESSION_ID_CHARS).collect();
     (!id.is_empty()).then_some(id)
 }
 
-fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, session_name: Option<String>) -> Result<String> {
-    if let (None, Some(session_name)) = (cx.place()?.agent(), session_name) {
-        cx.global.agent = Some(session_name);
+fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, input: &Input) -> Result<String> {
+    let session_name = session_id(input).map(|session| format!("{}-{session}", agent.name()));
+    if let (None, Some(session_name)) = (cx.place()?.agent(), &session_name) {
+        cx.global.agent = Some(session_name.clone());
     }
     let place = cx.place()?;
-    let name = place.agent().unwrap_or_else(|| place.actor());
-    let mut session = Session::open(place)?;
-    let mut held = session.call(ListLeases {})?.leases;
-    held.retain(|lease| lease.holder_name == name);
-    if !held.is_empty() {
-        session.call(Heartbeat { task: None, workflow: None, epoch: None })?;
+    // The use of a tool is no reason to create a store.
+    if let ("tool", Location::UnnamedSqlite) = (moment, &place.store()?.location) {
+        return Ok(empty_output(agent));
     }
+    if let ("tool", Location::Sqlite(path)) = (moment, &place.store()?.location)
+        && !path.exists()
+    {
+        return Ok(empty_output(agent));
+    }
+    let name = place.agent().unwrap_or_else(|| place.actor());
+    let used = session_name.map(|session_name| used_names(&place, &session_name, input)).unwrap_or_default();
+    let mut session = Session::open(place)?;
+    let leases = session.call(ListLeases {})?.leases;
+    for other in used.iter().filter(|other| **other != name) {
+        let mut session = Session::open(session.place.used_by(other, Some(other)))?;
+        renew(&mut session, leases.iter().filter(|seen| seen.holder_name == *other), moment)?;
+    }
+    let held: Vec<LeaseView> = leases.into_iter().filter(|seen| seen.holder_name == name).collect();
+    renew(&mut session, held.iter(), moment)?;
     Ok(match moment {
         "start" => {
             let context = session.call_app(Prime::default())?;
@@ -88,6 +126,62 @@ fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, session_name: Opt
         "compact" if !held.is_empty() => compact_output(agent, &reminder(&name, &held)),
         _ => empty_output(agent),
     })
+}
+
+/// Renews the caller's leases. After the use of a tool only if a third of a lease is used up: a session uses many tools.
+fn renew<'a>(session: &mut Session, mut held: impl Iterator<Item = &'a LeaseView>, moment: &str) -> Result<()> {
+    let now = session.now()?;
+    if held.any(|seen| moment != "tool" || seen.lease.is_renewal_due(now)) {
+        session.call(Heartbeat { task: None, workflow: None, epoch: None })?;
+    }
+    Ok(())
+}
+
+/// Returns the names that commands and tools of a session used: an agent may call itself something else than the hook
+/// does. A file of the session keeps them, because a hook sees only one use of a tool.
+fn used_names(place: &Place, session_name: &str, input: &Input) -> BTreeSet<String> {
+    let Some(checkout) = &place.checkout else { return BTreeSet::new() };
+    let file = checkout.private_dir.join("sessions").join(session_name);
+    let known = std::fs::read_to_string(&file).unwrap_or_default();
+    let mut names: BTreeSet<String> = known.lines().map(str::to_owned).collect();
+    let before = names.len();
+    names.extend(names_in(input).into_iter().take(MAX_SESSION_NAMES.saturating_sub(before)));
+    if names.len() > before {
+        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+        let written = checkout.private_dir.join("sessions");
+        let written = create_private_dir(&written).and_then(|()| replace(&file, text.as_bytes(), 0o600));
+        if let Err(error) = written {
+            log::debug!("cannot write {}: {error}", file.display());
+        }
+    }
+    names
+}
+
+/// Returns the agent names in a use of a tool: the `agent` argument of one of our tools, and those of `way` commands.
+fn names_in(input: &Input) -> Vec<String> {
+    let arguments = &input.tool_input;
+    let is_ours = input.tool_name.as_str().is_some_and(|tool| tool.contains("waypost"));
+    let mut names: Vec<String> =
+        arguments["agent"].as_str().filter(|_| is_ours).map(str::to_owned).into_iter().collect();
+    let command = match &arguments["command"] {
+        Value::String(command) => command.clone(),
+        Value::Array(words) => words.iter().filter_map(Value::as_str).collect::<Vec<_>>().join(" "),
+        _ => String::new(),
+    };
+    let words: Vec<&str> = command.split(|char: char| char.is_whitespace() || ";|&()".contains(char)).collect();
+    if words.iter().any(|word| *word == "way" || word.ends_with("/way")) {
+        for (at, word) in words.iter().enumerate() {
+            let name = match word.strip_prefix("--agent=").or_else(|| word.strip_prefix("WAYPOST_AGENT=")) {
+                Some(name) => Some(name),
+                None if *word == "--agent" => words.get(at + 1).copied(),
+                None => None,
+            };
+            names.extend(name.map(|name| name.trim_matches(['"', '\'']).to_owned()));
+        }
+    }
+    // A variable of the shell is no name.
+    names.retain(|name| !name.is_empty() && !name.contains(['$', '`', '\n']) && name.len() <= MAX_NAME_BYTES);
+    names
 }
 
 /// Returns the sentence that tells a session its agent name and how to pass it.

@@ -107,7 +107,8 @@ struct ClaimArgs {
     task: Option<String>,
     #[command(flatten)]
     within: WorkflowArg,
-    /// Time until the lease expires, counted from each renewal [default: 10m]
+    /// Time until the lease expires, counted from each renewal [default: lease.ttl or lease.ttl_human; else 10m for agents,
+    /// unlimited for people]
     #[arg(long, value_name = "TIME", value_parser = parse_duration)]
     ttl: Option<u64>,
     /// Maximum number of tokens in the context, at four bytes each [default: 8000]
@@ -422,7 +423,7 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
         serde_json::Value::String(text) => Some(text.clone()),
         value => Some(value.to_string()),
     };
-    let held = view.holder.as_ref().zip(view.epoch).zip(view.expires_at);
+    let held = view.holder.as_ref().zip(view.epoch);
     let duration = |millis: Option<u64>| millis.map(format_duration);
     let facts = [
         ("status", Some(humanize(task.status.as_str()))),
@@ -430,7 +431,8 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
         ("priority", Some(format!("P{}", task.priority))),
         (
             "holder",
-            held.map(|((holder, epoch), end)| {
+            held.map(|(holder, epoch)| {
+                let end = view.expires_at.unwrap_or(Timestamp::NEVER);
                 format!("{holder}, epoch {epoch}, expires {}", format_deadline(end, now))
             }),
         ),
@@ -526,7 +528,11 @@ fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
         let lease = &claimed.lease;
         text.line(format!(
             "Claimed {}  {}/{}  epoch {}, until {}",
-            claimed.task.task.id, claimed.task.workflow, claimed.task.task.name, lease.epoch, lease.expires_at
+            claimed.task.task.id,
+            claimed.task.workflow,
+            claimed.task.task.name,
+            lease.epoch,
+            lease.end()
         ));
         text.gap();
         write_lines(text, &claimed.context.text);
@@ -571,7 +577,7 @@ fn checkpoint(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
             "Recorded checkpoint {}  number {}, lease until {}{}",
             checkpoint.id,
             checkpoint.sequence,
-            lease.expires_at,
+            lease.end(),
             unread(recorded.unread)
         ));
     })
@@ -603,7 +609,7 @@ fn write_alive(text: &mut Text, alive: &Alive) {
     let next = format_duration(alive.next_ms);
     text.line(format!("{} held{}, next heartbeat within {next}", alive.leases.len(), unread(alive.unread)));
     let row = |lease: &waypost_core::model::Lease| {
-        vec![cell(format!("  {}", lease.subject)), cell(format!("epoch {}", lease.epoch)), cell(lease.expires_at)]
+        vec![cell(format!("  {}", lease.subject)), cell(format!("epoch {}", lease.epoch)), cell(lease.end())]
     };
     text.table(&alive.leases.iter().map(row).collect::<Vec<_>>());
 }

@@ -88,22 +88,22 @@ impl Agent {
             Agent::ClaudeCode => vec![
                 document("CLAUDE.md"),
                 servers(".mcp.json"),
-                hooks(".claude/settings.json", ["SessionStart", "PreCompact", "Stop"]),
+                hooks(".claude/settings.json", ["SessionStart", "PreCompact", "Stop", "PostToolUse"]),
             ],
             Agent::Codex => vec![
                 document("AGENTS.md"),
                 Part { path: ".codex/config.toml", content: Content::CodexServer },
-                hooks(".codex/hooks.json", ["SessionStart", "PreCompact", "Stop"]),
+                hooks(".codex/hooks.json", ["SessionStart", "PreCompact", "Stop", "PostToolUse"]),
             ],
             Agent::Cursor => vec![
                 Part { path: ".cursor/rules/waypost.mdc", content: Content::Document { header: CURSOR_HEADER } },
                 servers(".cursor/mcp.json"),
-                hooks(".cursor/hooks.json", ["sessionStart", "preCompact", "stop"]),
+                hooks(".cursor/hooks.json", ["sessionStart", "preCompact", "stop", "postToolUse"]),
             ],
             Agent::Gemini => vec![
                 document("GEMINI.md"),
                 servers(".gemini/settings.json"),
-                hooks(".gemini/settings.json", ["SessionStart", "PreCompress", "AfterAgent"]),
+                hooks(".gemini/settings.json", ["SessionStart", "PreCompress", "AfterAgent", "AfterTool"]),
             ],
             Agent::Generic => vec![document("AGENTS.md")],
         }
@@ -218,7 +218,7 @@ enum Content {
     /// An entry for the MCP server in Codex's TOML.
     CodexServer,
     /// Hooks for the start of a session, its compaction and the end of a turn.
-    Hooks(Agent, [&'static str; 3]),
+    Hooks(Agent, [&'static str; 4]),
 }
 
 impl Content {
@@ -346,7 +346,7 @@ impl Part {
 }
 
 /// The moments of the hooks, as `way hook` names them.
-const MOMENTS: [&str; 3] = ["start", "compact", "stop"];
+const MOMENTS: [&str; 4] = ["start", "compact", "stop", "tool"];
 
 fn hook_command(agent: Agent, moment: &str) -> String {
     format!("way hook {moment} --for {}", agent.name())

@@ -21,7 +21,7 @@ pub use answer::SavedAnswer;
 pub use checkpoint::{Checkpoint, CheckpointKind};
 pub use event::{Event, EventQuery, NewEvent, kind};
 pub use job::{Job, JobQuery, JobStatus, Phase};
-pub use lease::Lease;
+pub use lease::{Lease, describe_end};
 pub use message::{Message, MessageKind, MessageState, Urgency};
 pub use notice::{News, Notice};
 pub use repository::{Repository, Vcs};

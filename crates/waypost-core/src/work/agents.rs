@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::check_name;
+use super::{check_name, lease};
 use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::AgentId;
@@ -75,10 +75,11 @@ fn fresh(cx: &mut OpContext<'_>, name: &str, role: Role) -> Agent {
     }
 }
 
-/// Records a heartbeat. An agent with a timeout of its own is offline exactly after it, and loses its leases. The
+/// Records a heartbeat and renews leases of the agent. An agent with a timeout of its own is offline exactly after it, and loses its leases. The
 /// default timeout is extended to the longest lease that the agent holds.
 pub(crate) fn touch(cx: &mut OpContext<'_>, agent: &mut Agent) -> Result<()> {
     let held = cx.tx.lease_list(Some(&agent.id))?;
+    lease::renew_own(cx, held.clone(), false)?;
     let timeout = match agent.timeout_ms {
         DEFAULT_TIMEOUT_MS => held.iter().map(|lease| lease.ttl_ms).fold(DEFAULT_TIMEOUT_MS, u64::max),
         chosen => chosen,

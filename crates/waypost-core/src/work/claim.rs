@@ -67,20 +67,15 @@ pub(crate) fn task(
     let known = cx.tx.lease_get(task.id.as_str())?.filter(|lease| lease.holder.is_some());
     match known {
         Some(mut held) if held.holder.as_ref() == Some(&agent.id) => {
-            if let Some(ttl_ms) = ttl_ms {
-                lease::check_ttl(ttl_ms)?;
-                held.ttl_ms = ttl_ms;
-            }
-            lease::renew(cx, &mut held)?;
+            lease::renew_for(cx, &mut held, ttl_ms)?;
             agents::touch(cx, agent)?;
-            let data =
-                json!({ "agent": agent.id, "epoch": held.epoch, "expires_at": held.expires_at, "renewed": true });
+            let data = json!({ "agent": agent.id, "epoch": held.epoch, "expires_at": held.expires_at.unless_never(), "renewed": true });
             cx.event(kind::TASK_CLAIMED, task.id.as_str(), data)?;
             return Ok((task.clone(), held));
         }
         Some(held) => {
             let holder = lease::holder_name(cx, &held)?;
-            return Err(Error::conflict(format!("task {} is held by {holder} until {}", task.name, held.expires_at))
+            return Err(Error::conflict(format!("task {} is held by {holder} until {}", task.name, held.end()))
                 .hint("way task claim without a name takes what is free"));
         }
         None => {}
@@ -225,7 +220,7 @@ pub(crate) fn nothing_to_claim_error(cx: &mut OpContext<'_>, workflow: Option<&W
 }
 
 fn take(cx: &mut OpContext<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u64>) -> Result<(Task, Lease)> {
-    let mut lease = lease::grant(cx, task.id.as_str(), agent, ttl_ms)?;
+    let mut lease = lease::grant(cx, task.id.as_str(), agent, ttl_ms, lease::DEFAULT_TASK_TTL_MS)?;
     lease.run_until = task.run_timeout_ms.map(|timeout| cx.now.plus(timeout));
     lease.stall_at = task.stall_timeout_ms.map(|timeout| cx.now.plus(timeout));
     if lease.run_until.is_some() || lease.stall_at.is_some() {
@@ -234,7 +229,7 @@ fn take(cx: &mut OpContext<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u
     let mut after = task.clone();
     after.move_to(TaskStatus::InProgress, cx.now)?;
     after.started_at = Some(cx.now);
-    let data = json!({ "agent": agent.id, "epoch": lease.epoch, "expires_at": lease.expires_at });
+    let data = json!({ "agent": agent.id, "epoch": lease.epoch, "expires_at": lease.expires_at.unless_never() });
     cx.change_task(kind::TASK_CLAIMED, task, &after, data)?;
     agents::touch(cx, agent)?;
     Ok((after, lease))

@@ -355,8 +355,8 @@ pub(crate) fn prime(
     for (number, lease) in leases.iter().enumerate() {
         let task = lease.subject.parse().ok().map(|id| cx.tx.task_get(&id)).transpose()?.flatten();
         let line = match &task {
-            Some(task) => format!("{} ({}), epoch {}, until {}", task.name, task.id, lease.epoch, lease.expires_at),
-            None => format!("issue {} until {}", lease.subject, lease.expires_at),
+            Some(task) => format!("{} ({}), epoch {}, until {}", task.name, task.id, lease.epoch, lease.end()),
+            None => format!("issue {} until {}", lease.subject, lease.end()),
         };
         if number >= MAX_HELD || !packer.add(held, &line) {
             packer.leave_out("leases", 1);

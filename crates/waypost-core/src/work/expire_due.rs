@@ -17,7 +17,9 @@ pub(crate) fn expire_due(cx: &mut OpContext<'_>) -> Result<()> {
         return Ok(());
     }
     for mut agent in cx.tx.agent_list_silent(cx.now, MAX_BATCH)? {
-        for held in cx.tx.lease_list(Some(&agent.id))? {
+        // A person may be silent for longer than that.
+        let held = cx.tx.lease_list(Some(&agent.id))?.into_iter().filter(|lease| !lease.is_unlimited());
+        for held in held {
             expire(cx, held, &format!("no heartbeat from {} since {}", agent.name, agent.last_heartbeat))?;
         }
         agent.status = AgentStatus::Offline;

@@ -5,10 +5,13 @@ use std::collections::BTreeMap;
 use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, TaskId};
-use crate::model::{Agent, EventQuery, Lease, Task, kind};
+use crate::model::{Agent, EventQuery, JobQuery, Lease, Role, Task, kind};
+use crate::time::Timestamp;
 
-/// Default duration of a lease after each heartbeat.
-pub(crate) const DEFAULT_TTL_MS: u64 = 10 * 60 * 1000;
+/// Default duration of an agent's lease on a task after each renewal.
+pub(crate) const DEFAULT_TASK_TTL_MS: u64 = 10 * 60 * 1000;
+/// Default duration of an agent's lease on an issue after each renewal. Issues have no checkpoints, which renew a lease.
+pub(crate) const DEFAULT_ISSUE_TTL_MS: u64 = 30 * 60 * 1000;
 /// Minimum duration: a shorter lease would expire between two heartbeats of a busy machine.
 const MIN_TTL_MS: u64 = 1_000;
 /// Maximum number of claims of an issue that are read to find out whether an agent held it before.
@@ -16,10 +19,21 @@ const MAX_CLAIMS_READ: u32 = 1_000;
 /// Maximum duration.
 const MAX_TTL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
-/// Grants a lease that no agent holds. Its epoch is higher than any before it.
-pub(crate) fn grant(cx: &mut OpContext<'_>, subject: &str, agent: &Agent, ttl_ms: Option<u64>) -> Result<Lease> {
-    let ttl_ms = ttl_ms.unwrap_or(DEFAULT_TTL_MS);
-    check_ttl(ttl_ms)?;
+/// Grants a lease that no agent holds. Its epoch is higher than any before it. Without a duration, a person's lease lasts
+/// until it is released, and an agent's for the default, unless the configuration says otherwise.
+pub(crate) fn grant(
+    cx: &mut OpContext<'_>,
+    subject: &str,
+    agent: &Agent,
+    ttl_ms: Option<u64>,
+    default_ms: u64,
+) -> Result<Lease> {
+    let times = cx.caller.lease_times;
+    let ttl_ms = match agent.role {
+        Role::Human => ttl_ms.or(times.person_ms),
+        Role::Worker | Role::Coordinator => Some(ttl_ms.or(times.agent_ms).unwrap_or(default_ms)),
+    };
+    ttl_ms.map_or(Ok(()), check_ttl)?;
     let before = cx.tx.lease_get(subject)?.map_or(0, |before| before.epoch);
     let epoch = before.max(cx.tx.epoch_floor()?) + 1;
     let lease = Lease {
@@ -27,8 +41,8 @@ pub(crate) fn grant(cx: &mut OpContext<'_>, subject: &str, agent: &Agent, ttl_ms
         holder: Some(agent.id.clone()),
         epoch,
         granted_at: cx.now,
-        expires_at: cx.now.plus(ttl_ms),
-        ttl_ms,
+        expires_at: ttl_ms.map_or(Timestamp::NEVER, |ttl_ms| cx.now.plus(ttl_ms)),
+        ttl_ms: ttl_ms.unwrap_or(0),
         run_until: None,
         stall_at: None,
         worktree_id: cx.caller.worktree.id.clone(),
@@ -45,9 +59,43 @@ pub(crate) fn check_ttl(ttl_ms: u64) -> Result<()> {
     Err(Error::invalid(format!("a lease of {ttl_ms} ms is too short or too long")).hint("between 1 second and 7 days"))
 }
 
+/// Changes the duration of a lease and renews it.
+pub(crate) fn renew_for(cx: &mut OpContext<'_>, lease: &mut Lease, ttl_ms: Option<u64>) -> Result<()> {
+    if let Some(ttl_ms) = ttl_ms {
+        check_ttl(ttl_ms)?;
+        if lease.is_unlimited() {
+            lease.expires_at = cx.now;
+        }
+        lease.ttl_ms = ttl_ms;
+    }
+    renew(cx, lease)
+}
+
+/// Renews the leases of an agent, except those on tasks that a job works on: the job's supervisor renews these, so that
+/// they expire with it. Renews only those that have used up a third of their time, unless `all`. Returns the renewed ones.
+pub(crate) fn renew_own(cx: &mut OpContext<'_>, held: Vec<Lease>, all: bool) -> Result<Vec<Lease>> {
+    let mut renewed = Vec::new();
+    for mut lease in held {
+        if (all || lease.is_renewal_due(cx.now)) && !has_live_job(cx, &lease)? {
+            renew(cx, &mut lease)?;
+            renewed.push(lease);
+        }
+    }
+    Ok(renewed)
+}
+
+/// Returns whether a job works on the task of a lease.
+fn has_live_job(cx: &mut OpContext<'_>, lease: &Lease) -> Result<bool> {
+    let Ok(task_id) = lease.subject.parse::<TaskId>() else { return Ok(false) };
+    let query = JobQuery { task_id: Some(task_id), status: None, is_live: true, limit: 1 };
+    Ok(!cx.tx.job_list(&query)?.is_empty())
+}
+
 /// Renews a lease for its whole duration from now on.
 pub(crate) fn renew(cx: &mut OpContext<'_>, lease: &mut Lease) -> Result<()> {
-    lease.expires_at = lease.expires_at.max(cx.now.plus(lease.ttl_ms));
+    if !lease.is_unlimited() {
+        lease.expires_at = lease.expires_at.max(cx.now.plus(lease.ttl_ms));
+    }
     cx.tx.lease_put(lease)
 }
 
@@ -108,7 +156,7 @@ pub(crate) fn of_another_on_task(cx: &mut OpContext<'_>, issue: &str, agent: &Ag
 /// Refuses an agent while another agent holds the issue.
 pub(crate) fn require_issue(cx: &mut OpContext<'_>, issue: &str, agent: &Agent) -> Result<()> {
     let Some(lease) = of_another(cx, issue, agent)? else { return Ok(()) };
-    let (holder, until) = (holder_name(cx, &lease)?, lease.expires_at);
+    let (holder, until) = (holder_name(cx, &lease)?, lease.end());
     let (kind, subject) = (Some(kind::ISSUE_CLAIMED.to_owned()), Some(issue.to_owned()));
     let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: MAX_CLAIMS_READ };
     let was_held = cx.tx.event_list(&query)?.iter().any(|event| event.data["agent"] == agent.id.as_str());

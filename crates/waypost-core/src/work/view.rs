@@ -199,7 +199,7 @@ fn shown(
         .map(|(_, name, ..)| name.clone())
         .collect();
     let (holder, expires_at) = match lease.as_ref().and_then(|lease| lease.holder.as_ref().map(|by| (by, lease))) {
-        Some((holder, lease)) => (Some(name_of(holder)?), Some(lease.expires_at)),
+        Some((holder, lease)) => (Some(name_of(holder)?), lease.expires_at.unless_never()),
         None => (None, None),
     };
     let assigned_to = task.assignee.as_ref().map(&mut name_of).transpose()?;

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use serde_json::Value;
 use waypost_core::Result;
 use waypost_core::clock::{Clock, Reading};
-use waypost_core::context::Caller;
+use waypost_core::context::{Caller, LeaseTimes};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
@@ -125,7 +125,14 @@ pub(crate) fn person_in(number: u64) -> Caller {
         last_seen: Timestamp::from_millis(0),
         removed_at: None,
     };
-    Caller { actor: PERSON.to_owned(), agent: None, repository, worktree, is_shared: false }
+    Caller {
+        actor: PERSON.to_owned(),
+        agent: None,
+        repository,
+        worktree,
+        is_shared: false,
+        lease_times: LeaseTimes::default(),
+    }
 }
 
 pub(crate) fn repository(number: u64) -> Repository {

@@ -1,17 +1,19 @@
 //! Workflows, tasks, claims and contexts.
 
 use serde_json::{Value, json};
-use waypost_core::model::{TaskStatus, WorkflowStatus};
+use waypost_core::context::{Caller, LeaseTimes};
+use waypost_core::model::{Lease, TaskStatus, WorkflowStatus};
 use waypost_core::op::{
     AddTask, AssignTask, ClaimTask, Claimed, CompleteMerge, CreateWorkflow, ExpireDue, FailTask, GetContext,
-    IntroduceAgent, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow,
-    SummarizeWorkflow,
+    IntroduceAgent, LeaseIssue, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask,
+    StartWorkflow, SummarizeWorkflow,
 };
+use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_core::work::view::TaskView;
 use waypost_core::{Kind, Result};
 
-use crate::harness::{PERSON, TestStore, checkpoint, claim, finish, registration, workflow};
+use crate::harness::{PERSON, TestStore, checkpoint, claim, finish, person_in, registration, workflow};
 
 /// A store with a workflow `w`.
 struct Bench(TestStore);
@@ -319,4 +321,41 @@ fn i9_the_most_urgent_of_the_ready_tasks_is_claimed() {
         order.push(claimed);
     }
     assert_eq!(order, ["high", "blocked", "normal", "low"]);
+}
+
+#[test]
+fn the_lease_of_a_person_has_no_end_unless_the_configuration_limits_it() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }, { "name": "b" }]));
+    let lease = bench.claim(PERSON, "a").unwrap().lease;
+    assert!(lease.is_unlimited() && lease.expires_at == Timestamp::NEVER, "{lease:?}");
+    assert_eq!(serde_json::to_value(&lease).unwrap()["expires_at"], json!(null));
+    assert_eq!(serde_json::from_value::<Lease>(serde_json::to_value(&lease).unwrap()).unwrap(), lease);
+    bench.0.set_now(1_000 + 30 * 24 * 3_600_000);
+    // The person is silent for longer than an agent may be.
+    bench.0.write("agent1", ExpireDue {}).unwrap();
+    assert_eq!(bench.task("a").task.status, TaskStatus::InProgress);
+    let refused = bench.claim("agent1", "a").unwrap_err();
+    assert!(refused.to_string().ends_with("is held by person until it is released"), "{refused}");
+    bench.finish(PERSON, "a");
+
+    let limited = Caller { lease_times: LeaseTimes { agent_ms: None, person_ms: Some(60_000) }, ..person_in(1) };
+    let claimed = bench.0.write_as(&limited, None, claim(Some("b"))).unwrap();
+    assert_eq!(claimed.lease.ttl_ms, 60_000);
+}
+
+#[test]
+fn every_write_of_an_agent_renews_its_leases_that_have_used_up_a_third_of_their_time() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }]));
+    let lease = bench.claim("agent1", "a").unwrap().lease;
+    let end = |bench: &mut Bench| bench.task("a").expires_at.unwrap().as_millis();
+    let write = |bench: &mut Bench, now: i64| {
+        bench.0.set_now(now);
+        bench.0.write("agent1", LeaseIssue { issue: "i-1".to_owned(), ttl_ms: None }).unwrap();
+    };
+    write(&mut bench, 100_000);
+    assert_eq!(end(&mut bench), lease.expires_at.as_millis(), "most of its time is left");
+    write(&mut bench, 500_000);
+    assert_eq!(end(&mut bench), 500_000 + 600_000);
 }

@@ -83,17 +83,22 @@ pub(super) fn claimed(answer: &Value) -> (Value, String) {
         plain(&task["workflow"]),
         plain(&task["name"]),
         lease["epoch"],
-        plain(&lease["expires_at"]),
+        end_of(&lease["expires_at"]),
     );
     let _ = write!(text, "\n{}", plain(&answer["context"]["text"]));
     (data, text)
+}
+
+/// Describes the end of a lease: null means that it lasts until it is released.
+fn end_of(expires_at: &Value) -> String {
+    if expires_at.is_null() { "it is released".to_owned() } else { plain(expires_at).into() }
 }
 
 pub(super) fn checkpointed(answer: &Value) -> (Value, String) {
     let (number, lease) = (&answer["checkpoint"]["sequence"], &pick(&answer["lease"], LEASE_FIELDS));
     let until = &lease["expires_at"];
     let data = json!({ "number": number, "epoch": lease["epoch"], "expires_at": until, "unread": answer["unread"] });
-    (data, format!("checkpoint {number} saved, lease until {}{}", plain(until), unread(answer)))
+    (data, format!("checkpoint {number} saved, lease until {}{}", end_of(until), unread(answer)))
 }
 
 pub(super) fn ended(answer: &Value) -> (Value, String) {
@@ -188,7 +193,7 @@ pub(super) fn issue(answer: &Value) -> (Value, String) {
     let mut text = issue_line(issue);
     if answer["lease"].is_object() {
         data["lease"] = pick(&answer["lease"], &["epoch", "expires_at"]);
-        let _ = write!(text, "\nclaimed until {}", plain(&data["lease"]["expires_at"]));
+        let _ = write!(text, "\nclaimed until {}", end_of(&data["lease"]["expires_at"]));
     }
     text.push('\n');
     (data, text)

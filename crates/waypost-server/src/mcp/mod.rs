@@ -22,6 +22,7 @@ use rmcp::service::{RequestContext, RoleServer, ServerInitializeError, ServiceEx
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 use waypost_core::nearest::nearest;
 use waypost_core::{Error, Result};
 use waypost_fs::check_threads;
@@ -58,7 +59,9 @@ pub fn serve_stdio(app: Arc<App>, who: Who) -> Result<()> {
     let served = runtime.block_on(async {
         let (stdin, closed) = Stdin::new();
         let grant = Grant::owner(&who.actor);
-        let tools = Tools { app, caller: Some(McpCaller { who, is_fixed: false, grant }) };
+        let called = Arc::new(Notify::new());
+        let renewing = renew_leases(Arc::clone(&app), Arc::clone(&called));
+        let tools = Tools { app, caller: Some(McpCaller { who, is_fixed: false, grant }), called };
         let running = match tools.serve((stdin, tokio::io::stdout())).await {
             Ok(running) => running,
             Err(ServerInitializeError::ConnectionClosed(_)) => return Ok(()),
@@ -71,12 +74,31 @@ pub fn serve_stdio(app: Arc<App>, who: Who) -> Result<()> {
         tokio::select! {
             _ = running.waiting() => {}
             () = ended => {}
+            () = renewing => {}
         }
         Ok(())
     });
     // Abandons calls that still wait for the store: their client is gone.
     runtime.shutdown_background();
     served
+}
+
+/// Renews the leases of the agents that called, as long as the client is connected: a model may think for longer than its
+/// lease lasts, and its user may be away.
+async fn renew_leases(app: Arc<App>, called: Arc<Notify>) {
+    loop {
+        let app = Arc::clone(&app);
+        let next = tokio::task::spawn_blocking(move || app.renew_leases()).await;
+        match next.unwrap_or_default() {
+            Some(next) => {
+                tokio::select! {
+                    () = tokio::time::sleep(next) => {}
+                    () = called.notified() => {}
+                }
+            }
+            None => called.notified().await,
+        }
+    }
 }
 
 /// The hosts and origins that the HTTP endpoint accepts.
@@ -122,7 +144,8 @@ pub fn http_service(app: Arc<App>, allowed: Allowed) -> StreamableHttpService<im
         .with_allowed_hosts(allowed.hosts)
         .with_allowed_origins(allowed.origins)
         .enforce_origin_validation();
-    let tools = move || Ok(Tools { app: Arc::clone(&app), caller: None });
+    let called = Arc::new(Notify::new());
+    let tools = move || Ok(Tools { app: Arc::clone(&app), caller: None, called: Arc::clone(&called) });
     StreamableHttpService::new(tools, Arc::default(), config)
 }
 
@@ -131,6 +154,8 @@ struct Tools {
     app: Arc<App>,
     /// The only caller. `None` if each request has its own.
     caller: Option<McpCaller>,
+    /// Notified after every call of a tool.
+    called: Arc<Notify>,
 }
 
 impl Tools {
@@ -149,7 +174,9 @@ impl Tools {
         arguments: serde_json::Map<String, Value>,
     ) -> Result<Answer> {
         let (call, shorten) = decode_call(tool, caller, arguments)?;
-        let reply = calls::call(Arc::clone(&self.app), call).await?;
+        let reply = calls::call(Arc::clone(&self.app), call).await;
+        self.called.notify_one();
+        let reply = reply?;
         Ok(answers::answer(shorten, &reply))
     }
 }

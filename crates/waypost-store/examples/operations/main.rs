@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use waypost_core::clock::Clock;
-use waypost_core::context::Caller;
+use waypost_core::context::{Caller, LeaseTimes};
 use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{CheckpointKind, Repository, Vcs, Worktree};
@@ -214,7 +214,14 @@ fn caller(agent: &str) -> Caller {
         last_seen: never,
         removed_at: None,
     };
-    Caller { actor: agent.to_owned(), agent: Some(agent.to_owned()), repository, worktree, is_shared: false }
+    Caller {
+        actor: agent.to_owned(),
+        agent: Some(agent.to_owned()),
+        repository,
+        worktree,
+        is_shared: false,
+        lease_times: LeaseTimes::default(),
+    }
 }
 
 fn create(name: &str) -> CreateWorkflow {

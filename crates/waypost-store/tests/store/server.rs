@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ::postgres::{Client, NoTls};
-use waypost_core::context::Caller;
+use waypost_core::context::{Caller, LeaseTimes};
 use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{
@@ -317,6 +317,7 @@ fn caller_of(world: &World) -> Caller {
         repository: world.repositories[0].clone(),
         worktree: world.worktrees[0].clone(),
         is_shared: true,
+        lease_times: LeaseTimes::default(),
     }
 }
 

@@ -57,6 +57,9 @@ pub fn operations() -> impl Iterator<Item = Description> {
     op::TABLE.iter().map(|entry| entry.about).chain(ops::all().map(|entry| entry.about))
 }
 
+/// Time until the next attempt to renew leases that could not be renewed.
+const RENEW_RETRY_INTERVAL: Duration = Duration::from_secs(10);
+
 /// An operation of the store or of the application.
 #[derive(Clone, Copy)]
 enum Found {
@@ -118,6 +121,9 @@ impl App {
 
     /// Runs an operation. Blocks until its writes are on disk.
     pub fn call(&self, call: Call) -> Result<Reply> {
+        if let Executor::OneProcess(executor) = &self.executor {
+            executor.note(&call.who);
+        }
         match admit(&call)? {
             Found::App(entry) => self.run_app_operation(entry, call),
             Found::Store(entry) => match &self.executor {
@@ -125,6 +131,16 @@ impl App {
                 Executor::GroupCommit(executor) => executor.run(entry, call),
             },
         }
+    }
+
+    /// Renews the leases of the agents that called an application for one client. Returns the time until the next renewal;
+    /// None if there are no leases to renew.
+    pub fn renew_leases(&self) -> Option<Duration> {
+        let Executor::OneProcess(executor) = &self.executor else { return None };
+        executor.renew_leases().unwrap_or_else(|error| {
+            log::debug!("cannot renew leases: {}", error.full_message());
+            Some(RENEW_RETRY_INTERVAL)
+        })
     }
 
     /// Checks that the operation exists and that the caller may run it. Every call does this itself.

@@ -1,9 +1,10 @@
 //! The executor for one client that sends one call at a time: MCP over standard input and output.
 
+use std::collections::BTreeSet;
 use std::sync::Mutex;
 use std::time::Duration;
 
-use waypost_core::op::OperationEntry;
+use waypost_core::op::{Heartbeat, ListLeases, OperationEntry};
 use waypost_core::{Kind, Result};
 
 use super::{Call, Reply, Who, lock};
@@ -16,11 +17,13 @@ pub(super) struct OneProcess {
     session: Mutex<Option<Session>>,
     /// The store opened last. If its file is missing later, calls fail instead of creating a new store.
     opened: Mutex<Option<StoreChoice>>,
+    /// The agents that called since the client connected.
+    agents: Mutex<BTreeSet<String>>,
 }
 
 impl OneProcess {
     pub(super) fn new(place: Place) -> OneProcess {
-        OneProcess { place, session: Mutex::new(None), opened: Mutex::new(None) }
+        OneProcess { place, session: Mutex::new(None), opened: Mutex::new(None), agents: Mutex::default() }
     }
 
     /// Returns the current place: branch and settings can change while a client is connected.
@@ -54,6 +57,31 @@ impl OneProcess {
     pub(super) fn run(&self, entry: &OperationEntry, call: Call) -> Result<Reply> {
         let Call { arguments, who, key, .. } = call;
         self.with_session(&who, |session| session.call_json(entry, key.as_deref(), arguments))
+    }
+
+    /// Remembers an agent that called: its leases are renewed while its client is connected.
+    pub(super) fn note(&self, who: &Who) {
+        lock(&self.agents).extend(who.agent.clone());
+    }
+
+    /// Renews the leases of the agents that called. Returns the time until the next renewal, None if they hold none.
+    pub(super) fn renew_leases(&self) -> Result<Option<Duration>> {
+        let agents = lock(&self.agents).clone();
+        let mut next = None;
+        for agent in agents {
+            let who = Who { actor: agent.clone(), agent: Some(agent.clone()) };
+            let held = self.with_session(&who, |session| {
+                let (mut held, now) = (session.read(ListLeases {})?.leases, session.now()?);
+                held.retain(|seen| seen.holder_name == agent && !seen.lease.is_unlimited());
+                if held.iter().any(|seen| seen.lease.is_renewal_due(now)) {
+                    session.write(Heartbeat { task: None, workflow: None, epoch: None })?;
+                }
+                Ok(held)
+            })?;
+            let shortest = held.iter().map(|seen| seen.lease.ttl_ms / 3).min();
+            next = next.into_iter().chain(shortest).min();
+        }
+        Ok(next.map(Duration::from_millis))
     }
 
     pub(super) fn wait(&self, last: u64, timeout: Duration) -> Result<()> {

@@ -291,6 +291,7 @@ mod tests {
             actor: "a".to_owned(),
             agent: Some("a".to_owned()),
             is_shared: false,
+            lease_times: waypost_core::context::LeaseTimes::default(),
             worktree: Worktree {
                 id: worktree.unwrap(),
                 repository_id: repository.clone(),

@@ -76,6 +76,18 @@ pub static KEYS: &[Key] = &[
         Some("main"),
         "which copy of the ledger is used: the main worktree's, or each worktree's own",
     ),
+    shared(
+        "lease.ttl",
+        ValueKind::Duration,
+        None,
+        "time until an agent's claim expires without a renewal [default: 30m for issues, 10m for tasks]",
+    ),
+    shared(
+        "lease.ttl_human",
+        ValueKind::Duration,
+        None,
+        "time until a person's claim expires without a renewal [default: it lasts until it is released]",
+    ),
     shared("prefix", ValueKind::Text, None, "prefix of the ids of new issues"),
     shared(
         "prune.auto",

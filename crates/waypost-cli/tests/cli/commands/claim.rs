@@ -22,11 +22,11 @@ fn a_claim_is_a_lease_with_an_expiry_time() {
     let ledger = std::fs::read_to_string(repo.join(LEDGER)).unwrap();
     assert!(!ledger.contains("lease"), "a lease is not written to the ledger: {ledger}");
     let error = at(&sandbox, &repo, 5, "bob", &["claim", &id]).fails(4);
-    assert!(error.stderr.contains("held by ada until 2026-01-01T00:10:00"), "{}", error.stderr);
+    assert!(error.stderr.contains("held by ada until 2026-01-01T00:30:00"), "{}", error.stderr);
     // Claiming a held issue again renews the lease.
     let renewed = at(&sandbox, &repo, 5, "ada", &["claim", &id, "--json"]).data();
     assert_eq!(renewed["lease"]["epoch"], 1);
-    let _ = at(&sandbox, &repo, 12, "bob", &["claim", &id]).fails(4);
+    let _ = at(&sandbox, &repo, 34, "bob", &["claim", &id]).fails(4);
 }
 
 #[test]
@@ -34,7 +34,7 @@ fn an_issue_reassigned_by_hand_is_not_released_when_the_old_claim_expires() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Fix it"]);
-    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id, "--ttl", "10m"]).ok();
     let _ = at(&sandbox, &repo, 1, "bob", &["update", &id, "--assignee", "bob"]).ok();
     let _ = at(&sandbox, &repo, 20, "cyd", &["ready"]).fails(6);
     let shown = at(&sandbox, &repo, 20, "cyd", &["show", &id, "--json"]).data();
@@ -46,8 +46,8 @@ fn only_the_holder_decides_on_an_issue_that_is_held() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let (id, other) = (add(&sandbox, &repo, &["Fix it"]), add(&sandbox, &repo, &["Other"]));
-    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
-    let _ = at(&sandbox, &repo, 11, "bob", &["claim", &id]).ok();
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id, "--ttl", "10m"]).ok();
+    let _ = at(&sandbox, &repo, 11, "bob", &["claim", &id, "--ttl", "10m"]).ok();
     sandbox.write(repo.join("batch"), format!("comment {id} hello\nclose {id}\n"));
     let before = std::fs::read(repo.join(LEDGER)).unwrap();
     for args in [
@@ -306,4 +306,82 @@ fn the_next_write_brings_the_ledger_up_to_date_after_a_claim_expired() {
             read()
         );
     }
+}
+
+/// Runs a command as a person, at a minute of the first day of 2026.
+fn person_at(sandbox: &Sandbox, repo: &Path, minute: u32, args: &[&str]) -> Run {
+    let clock = format!("2026-01-01T{:02}:{:02}:00Z", minute / 60, minute % 60);
+    sandbox.way_with(repo, &[("WAYPOST_TEST_CLOCK", clock.as_ref())], args)
+}
+
+#[test]
+fn the_claim_of_a_person_lasts_until_it_is_released() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Fix it"]);
+    let claimed = person_at(&sandbox, &repo, 0, &["claim", &id, "--json"]).data();
+    assert_eq!(claimed["lease"], serde_json::json!({ "epoch": 1, "expires_at": null }));
+    // Any write expires what is due, also agents that were silent for too long.
+    let _ = at(&sandbox, &repo, 1430, "bob", &["agent", "heartbeat"]).ok();
+    let shown = at(&sandbox, &repo, 1430, "bob", &["show", &id, "--json"]).data();
+    assert_eq!((&shown["status"], &shown["assignee"]), (&"in_progress".into(), &claimed["assignee"]));
+    let refused = at(&sandbox, &repo, 1430, "bob", &["claim", &id]).fails(4);
+    assert!(refused.stderr.contains("until it is released"), "{}", refused.stderr);
+    assert!(refused.stderr.contains(&format!("way release {id} --force")), "{}", refused.stderr);
+    let listed = at(&sandbox, &repo, 1430, "bob", &["agent", "list"]).ok().stdout;
+    assert!(!listed.contains("4611686018427387904"), "{listed}");
+    let _ = person_at(&sandbox, &repo, 1431, &["release", &id]).ok();
+    let _ = at(&sandbox, &repo, 1431, "bob", &["claim", &id]).ok();
+    // A person takes it away from an agent, and from another person.
+    let _ = person_at(&sandbox, &repo, 1432, &["release", &id, "--force"]).ok();
+    assert_eq!(person_at(&sandbox, &repo, 1432, &["claim", &id, "--json"]).data()["lease"]["epoch"], 3);
+}
+
+#[test]
+fn the_configuration_says_how_long_claims_last() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Fix it"]);
+    let end =
+        |run: Run| jiff::Timestamp::from_millisecond(run.data()["lease"]["expires_at"].as_i64().unwrap()).unwrap();
+    let claim = |minute: u32| {
+        let end = end(at(&sandbox, &repo, minute, "ada", &["claim", &id, "--json"]));
+        let _ = at(&sandbox, &repo, minute, "ada", &["release", &id]).ok();
+        end.to_string()
+    };
+    assert_eq!(claim(0), "2026-01-01T00:30:00Z", "the default for issues");
+    let _ = issue_with_task(&sandbox, &repo);
+    let task = end(at(&sandbox, &repo, 0, "ada", &["task", "claim", "--json"])).to_string();
+    assert_eq!(task, "2026-01-01T00:10:00Z", "the default for tasks");
+    let _ = sandbox.way(&repo, ["config", "set", "lease.ttl", "5m"]).ok();
+    assert_eq!(claim(60), "2026-01-01T01:05:00Z");
+    let task = end(at(&sandbox, &repo, 60, "ada", &["task", "claim", "--json"])).to_string();
+    assert_eq!(task, "2026-01-01T01:05:00Z");
+    let _ = sandbox.way(&repo, ["config", "set", "lease.ttl_human", "1h"]).ok();
+    let limited = end(person_at(&sandbox, &repo, 120, &["claim", &id, "--json"])).to_string();
+    assert_eq!(limited, "2026-01-01T03:00:00Z");
+    let _ = at(&sandbox, &repo, 181, "bob", &["claim", &id]).ok();
+    let _ = sandbox.way(&repo, ["config", "set", "lease.ttl", "soon"]).fails(2);
+}
+
+#[test]
+fn every_command_of_an_agent_renews_its_claims() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Fix it"]);
+    let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
+    for (minute, args) in [
+        (25, &["list"][..]),
+        (50, &["task", "list"]),
+        (75, &["comment", &id, "half"]),
+        (100, &["agent", "list"]),
+        (125, &["status"]),
+    ] {
+        let run = at(&sandbox, &repo, minute, "ada", args);
+        assert_eq!(run.code, 0, "{args:?}: {run:?}");
+        let refused = at(&sandbox, &repo, minute + 24, "bob", &["claim", &id]).fails(4);
+        assert!(refused.stderr.contains("is held by ada"), "{args:?}: {}", refused.stderr);
+    }
+    // A command of another agent renews nothing.
+    let _ = at(&sandbox, &repo, 156, "bob", &["claim", &id]).ok();
 }

@@ -101,3 +101,40 @@ fn a_hook_never_stops_the_agent() {
         }
     }
 }
+
+/// The hook knows the session by its id, and the agent may use any name.
+#[test]
+fn a_hook_after_a_tool_renews_the_leases_of_the_names_that_the_session_used() {
+    let team = Team::with("a: one\nb: two\nc: three\n");
+    let used = |tool: &str, input: Value| json!({ "session_id": "beef", "tool_name": tool, "tool_input": input });
+    for (task, agent) in [("a", "painter"), ("b", "plumber"), ("c", "stranger")] {
+        let _ = team.data(&format!("task claim {task} --agent {agent}"));
+    }
+    let first = used("Bash", json!({ "command": "cd x && way task claim a --agent painter; way status" }));
+    assert_eq!(hook(&team, "tool --for claude-code", &first).ok().stdout, "");
+    let second = used("mcp__waypost__next", json!({ "task": "b", "agent": "plumber" }));
+    assert_eq!(hook(&team, "tool --for codex", &second).ok().stdout, "{}\n");
+    let other = used("Bash", json!({ "command": "echo --agent stranger", "agent": "stranger" }));
+    for _ in 0..3 {
+        team.pass(500);
+        let _ = hook(&team, "tool --for claude-code", &other).ok();
+        let _ = hook(&team, "tool --for codex", &other).ok();
+    }
+    assert_eq!(team.status("a"), "in_progress");
+    assert_eq!(team.status("b"), "in_progress");
+    assert_ne!(team.status("c"), "in_progress", "no command of the session used that name");
+    let events = team.data("events --kind agent.heartbeat --limit 100");
+    // A session uses many tools: only a lease that has used up a third of its time is renewed.
+    for _ in 0..5 {
+        let _ = hook(&team, "tool --for claude-code", &other).ok();
+    }
+    assert_eq!(team.data("events --kind agent.heartbeat --limit 100"), events);
+}
+
+#[test]
+fn a_hook_after_a_tool_creates_no_store() {
+    let (sandbox, repo) = repository();
+    let run = sandbox.way(&repo, ["hook", "tool", "--for", "claude-code"]);
+    assert_eq!((run.code, run.stdout.as_str()), (0, ""));
+    assert!(!repo.join(".git/waypost/state.db").exists());
+}

@@ -154,7 +154,9 @@ fn each_agent_gets_the_files_it_reads() {
     let codex = std::fs::read_to_string(repo.join(".codex/config.toml")).unwrap();
     assert!(codex.contains("[mcp_servers.waypost]\ncommand = \"way\"\nargs = [\"mcp\"]\n"), "{codex}");
     let claude = json_file(&repo.join(".claude/settings.json"));
-    for (event, moment) in [("SessionStart", "start"), ("PreCompact", "compact"), ("Stop", "stop")] {
+    for (event, moment) in
+        [("SessionStart", "start"), ("PreCompact", "compact"), ("Stop", "stop"), ("PostToolUse", "tool")]
+    {
         let hook = &claude["hooks"][event][0]["hooks"][0];
         assert_eq!(hook["command"], format!("way hook {moment} --for claude-code"), "{event}");
         assert_eq!(hook["type"], "command");

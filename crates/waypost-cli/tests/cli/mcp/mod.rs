@@ -19,9 +19,10 @@ use waypost::environment::Variables;
 use waypost::place::{Place, Request};
 use waypost_core::op::{RegisterAgent, SendMessage};
 use waypost_server::mcp;
-use waypost_testkit::{mcp_python, postgres_url};
+use waypost_testkit::{Run, mcp_python, postgres_url};
 
 use crate::serving::MAX_LEAK_PER_CLIENT_KIB;
+use crate::support::jobs::until;
 use crate::support::work::Team;
 
 /// Bytes that count as one token.
@@ -747,4 +748,32 @@ fn over_http_only_local_origins_and_hosts_are_answered() {
         let (status, _) = http.ask(Some("bob"), headers, "tools/list", &json!({}));
         assert_eq!(status, expected, "{headers:?}");
     }
+}
+
+/// A model may think for longer than its lease lasts.
+#[test]
+fn a_connected_server_renews_the_leases_of_the_names_that_its_client_used() {
+    let team = Team::new();
+    team.sandbox.write(team.repo.join("plan"), "a: one\n");
+    // The real clock.
+    let command = |args: &[&str]| {
+        let mut command = team.sandbox.way_command(&team.repo);
+        command.env_remove("WAYPOST_TEST_CLOCK").args(args);
+        command
+    };
+    let way = |args: &[&str]| Run::of(&command(args).arg("--json").output().unwrap()).data();
+    let _ = way(&["config", "set", "lease.ttl", "2s"]);
+    let _ = way(&["workflow", "create", "w", "--plan", "plan", "--start"]);
+    let mut client = Client::of(command(&["mcp"]));
+    client.introduce();
+    let claimed = client.call("next", &json!({ "agent": "thinker" }));
+    let first_end = jiff::Timestamp::now().as_millisecond() + 2_000;
+    let task = || way(&["task", "show", "a"]);
+    until("the lease would have expired twice", || {
+        assert_eq!(task()["holder"], "thinker", "the lease expired: {}", task());
+        jiff::Timestamp::now().as_millisecond() > first_end + 2_500
+    });
+    assert_eq!(task()["epoch"], claimed["epoch"]);
+    let _ = client.close();
+    until("the lease expires with the connection", || task()["holder"].is_null());
 }

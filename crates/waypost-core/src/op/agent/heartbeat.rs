@@ -27,7 +27,7 @@ pub struct Heartbeat {
 /// The answer to [`Heartbeat`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Alive {
-    /// The caller's leases after renewal.
+    /// The renewed leases of the caller. A lease on the task of a running job is renewed by the job alone.
     pub leases: Vec<Lease>,
     /// Whether the task was cancelled. If so, stop working on it.
     pub is_cancelled: bool,
@@ -67,15 +67,20 @@ impl StoreOperation for Heartbeat {
                 }
             }
         };
-        for held in &mut leases {
-            lease::renew(cx, held)?;
+        if self.task.is_some() {
+            for held in &mut leases {
+                lease::renew(cx, held)?;
+            }
+        } else {
+            leases = lease::renew_own(cx, leases, true)?;
         }
         agents::touch(cx, &mut agent)?;
         let renewed: Vec<_> =
-            leases.iter().map(|lease| json!([lease.subject, lease.epoch, lease.expires_at])).collect();
+            leases.iter().map(|lease| json!([lease.subject, lease.epoch, lease.expires_at.unless_never()])).collect();
         cx.event(kind::AGENT_HEARTBEAT, agent.id.as_str(), json!({ "renewed": renewed }))?;
         // Three heartbeats fit into the shortest lease.
-        let next_ms = leases.iter().map(|lease| lease.ttl_ms).fold(agent.timeout_ms, u64::min) / 3;
+        let limited = leases.iter().filter(|lease| !lease.is_unlimited());
+        let next_ms = limited.map(|lease| lease.ttl_ms).fold(agent.timeout_ms, u64::min) / 3;
         Ok(Alive { leases, is_cancelled, unread: cx.tx.message_count(&agent.id, cx.now)?, next_ms })
     }
 }

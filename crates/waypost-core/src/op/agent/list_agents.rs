@@ -10,7 +10,7 @@ use crate::error::Result;
 use crate::id::{AgentId, TaskId};
 use crate::model::{Agent, AgentStatus, Lease, Role, Task};
 use crate::op::{Effect, Operation, StoreOperation};
-use crate::time::Timestamp;
+use crate::time::{Timestamp, never_as_null};
 use crate::work::lease;
 
 /// Lists agents.
@@ -81,6 +81,8 @@ pub struct Held {
     /// The epoch of the lease.
     pub epoch: u64,
     /// The time when the lease expires.
+    #[serde(with = "never_as_null")]
+    #[schemars(with = "Option<Timestamp>")]
     pub expires_at: Timestamp,
 }
 

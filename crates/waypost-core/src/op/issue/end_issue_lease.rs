@@ -52,7 +52,7 @@ impl StoreOperation for EndIssueLease {
         let holder = held.holder.clone();
         if holder.as_ref() != Some(&agent.id) && !self.force {
             let name = lease::holder_name(cx, &held)?;
-            return Err(Error::conflict(format!("issue {} is held by {name} until {}", self.issue, held.expires_at))
+            return Err(Error::conflict(format!("issue {} is held by {name} until {}", self.issue, held.end()))
                 .hint("--force ends the lease"));
         }
         let epoch = held.epoch;

@@ -37,7 +37,7 @@ impl StoreOperation for LeaseIssue {
         let known = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some());
         let lease = match known {
             Some(mut held) if held.holder.as_ref() == Some(&agent.id) => {
-                lease::renew(cx, &mut held)?;
+                lease::renew_for(cx, &mut held, self.ttl_ms)?;
                 held
             }
             Some(held) => return Err(held_error(cx, &self.issue, &held)?),
@@ -48,10 +48,10 @@ impl StoreOperation for LeaseIssue {
                 claim::check_cap(cx, &agent)?;
                 // An agent works on the issue again, so a pending notice that it was abandoned is obsolete.
                 cx.tx.notice_remove(&self.issue)?;
-                lease::grant(cx, &self.issue, &agent, self.ttl_ms)?
+                lease::grant(cx, &self.issue, &agent, self.ttl_ms, lease::DEFAULT_ISSUE_TTL_MS)?
             }
         };
-        let data = json!({ "agent": agent.id, "epoch": lease.epoch, "expires_at": lease.expires_at });
+        let data = json!({ "agent": agent.id, "epoch": lease.epoch, "expires_at": lease.expires_at.unless_never() });
         cx.event(kind::ISSUE_CLAIMED, &self.issue, data)?;
         agents::touch(cx, &mut agent)?;
         Ok(lease)
@@ -59,7 +59,8 @@ impl StoreOperation for LeaseIssue {
 }
 
 fn held_error(cx: &mut OpContext<'_>, issue: &str, held: &Lease) -> Result<Error> {
-    let (holder, until) = (lease::holder_name(cx, held)?, held.expires_at);
+    let (holder, until) = (lease::holder_name(cx, held)?, held.end());
     Ok(Error::conflict(format!("issue {issue} is held by {holder} until {until}"))
-        .hint("way ready lists the issues that can be claimed"))
+        .hint("way ready lists the issues that can be claimed")
+        .hint(format!("a person can take it away: way release {issue} --force")))
 }

@@ -87,13 +87,15 @@ impl StoreOperation for CreateJobRecord {
         }
         check_name("type of job", &self.kind)?;
         let mut agent = agents::caller(cx)?;
+        // Also a person's job must lose its task when its machine is lost.
+        let ttl_ms = self.ttl_ms.or(cx.caller.lease_times.agent_ms).unwrap_or(lease::DEFAULT_TASK_TTL_MS);
         let (mut task_id, mut epoch, mut repository_id) = (None, None, self.repository);
         if let Some(reference) = &self.task {
             let task = find::task_to_change(cx, reference, self.workflow.as_deref())?;
             if self.epoch.is_some() {
                 lease::require(cx, &task, &agent, self.epoch)?;
             }
-            let (task, lease) = claim::task(cx, &task, &mut agent, self.ttl_ms)?;
+            let (task, lease) = claim::task(cx, &task, &mut agent, Some(ttl_ms))?;
             repository_id = match repository_id {
                 Some(id) => Some(id),
                 None => claim::repository_of(cx, &task)?,
@@ -101,7 +103,7 @@ impl StoreOperation for CreateJobRecord {
             (task_id, epoch) = (Some(task.id), Some(lease.epoch));
         } else if self.next {
             let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
-            let (task, lease) = claim::next(cx, workflow.as_ref(), &self.repositories, &mut agent, self.ttl_ms)?;
+            let (task, lease) = claim::next(cx, workflow.as_ref(), &self.repositories, &mut agent, Some(ttl_ms))?;
             repository_id = match repository_id {
                 Some(id) => Some(id),
                 None => claim::repository_of(cx, &task)?,

@@ -92,7 +92,7 @@ impl StoreOperation for CheckpointTask {
         agents::touch(cx, &mut agent)?;
         let data = json!({
             "checkpoint": checkpoint.id, "sequence": checkpoint.sequence, "type": checkpoint.kind,
-            "summary": checkpoint.summary, "agent": agent.id, "epoch": held.epoch, "expires_at": held.expires_at,
+            "summary": checkpoint.summary, "agent": agent.id, "epoch": held.epoch, "expires_at": held.expires_at.unless_never(),
         });
         cx.event(kind::TASK_CHECKPOINTED, task.id.as_str(), data)?;
         Ok(Checkpointed { checkpoint, lease: held, unread: cx.tx.message_count(&agent.id, cx.now)? })
