@@ -10,7 +10,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, WorkspaceId};
 use crate::model::{
-    Job, JobQuery, JobStatus, Lease, Phase, Task, TaskStatus, Workspace, WorkspaceQuery, WorkspaceStatus, kind,
+    Agent, Job, JobQuery, JobStatus, Lease, Phase, Task, TaskStatus, Workspace, WorkspaceQuery, WorkspaceStatus, kind,
 };
 
 /// Maximum number of records that a lookup by the beginning of an id reads.
@@ -79,6 +79,18 @@ pub(crate) fn finish(cx: &mut OpContext<'_>, job: &Job, ending: Ending, error: O
         agents::touch(cx, &mut agent)?;
     }
     Ok(after)
+}
+
+/// Refuses a further job on a task of an agent while one of its jobs holds the lease: the first of them to end would end
+/// the lease of the other.
+pub(crate) fn check_no_live_job(cx: &mut OpContext<'_>, task: &Task, agent: &Agent) -> Result<()> {
+    let lease = cx.tx.lease_get(task.id.as_str())?.filter(|lease| lease.holder.as_ref() == Some(&agent.id));
+    let Some(lease) = lease else { return Ok(()) };
+    let query = JobQuery { task_id: Some(task.id.clone()), is_live: true, limit: MAX_LISTED, ..JobQuery::default() };
+    let holds = |job: &Job| job.epoch == Some(lease.epoch) && job.agent_id.as_ref() == Some(&agent.id);
+    let Some(live) = cx.tx.job_list(&query)?.into_iter().find(holds) else { return Ok(()) };
+    Err(Error::conflict(format!("task {} already has job {}, which is {}", task.name, live.id, live.status))
+        .hint(format!("wait until it ends, or cancel it: way job cancel {}", live.id)))
 }
 
 /// Returns a job's task and its lease, if the job's agent still holds that lease with the same epoch.

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use waypost_core::context::{Caller, LeaseTimes};
 use waypost_core::model::{Lease, TaskStatus, WorkflowStatus};
 use waypost_core::op::{
-    AddTask, AssignTask, ClaimTask, Claimed, CompleteMerge, CreateWorkflow, ExpireDue, FailTask, GetContext,
-    IntroduceAgent, LeaseIssue, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask,
+    AddTask, AssignTask, ClaimTask, Claimed, CompleteMerge, CreateJobRecord, CreateWorkflow, ExpireDue, FailTask,
+    FinishJob, GetContext, IntroduceAgent, LeaseIssue, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow,
+    SkipTask,
     StartWorkflow, SummarizeWorkflow,
 };
 use waypost_core::time::Timestamp;
@@ -358,4 +359,40 @@ fn every_write_of_an_agent_renews_its_leases_that_have_used_up_a_third_of_their_
     assert_eq!(end(&mut bench), lease.expires_at.as_millis(), "most of its time is left");
     write(&mut bench, 500_000);
     assert_eq!(end(&mut bench), 500_000 + 600_000);
+}
+
+fn job_on(task: &str) -> CreateJobRecord {
+    serde_json::from_value(json!({ "command": ["true"], "task": task, "work_dir": "/" })).unwrap()
+}
+
+fn ended(job: &str, stopped: bool, abandoned: bool) -> FinishJob {
+    let error = (!abandoned).then(|| "it broke".to_owned());
+    FinishJob { job: job.to_owned(), exit_code: None, error, stopped, abandoned, output: None, result: None }
+}
+
+#[test]
+fn a_job_that_holds_a_task_refuses_a_second_one_of_its_agent() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }]));
+    // An agent may claim first and start its job then.
+    bench.claim("agent1", "a").unwrap();
+    let first = bench.0.write("agent1", job_on("a")).unwrap().job;
+    let error = bench.0.write("agent1", job_on("a")).unwrap_err();
+    assert_eq!(error.kind(), Kind::Conflict);
+    assert!(error.full_message().contains(first.id.as_str()), "{error}");
+    assert_eq!(bench.0.write("agent2", job_on("a")).unwrap_err().kind(), Kind::Conflict);
+    // The first one still holds the lease, and its end makes room for another.
+    assert_eq!(bench.task("a").epoch, first.epoch);
+    bench.0.write("agent1", ended(first.id.as_str(), true, false)).unwrap();
+    bench.0.write("agent1", job_on("a")).unwrap();
+}
+
+#[test]
+fn a_job_whose_lease_expired_does_not_keep_its_task() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a", "max_attempts": 3 }]));
+    let first = bench.0.write("agent1", job_on("a")).unwrap().job;
+    bench.0.set_now(100_000_000);
+    let second = bench.0.write("agent1", job_on("a")).unwrap().job;
+    assert!(second.epoch > first.epoch);
 }

@@ -11,6 +11,8 @@ use waypost_testkit::Run;
 use crate::support::interruption;
 use crate::support::jobs::{Shop, is_alive, path, pid_of, state_of, until};
 
+const WAY: &str = env!("CARGO_BIN_EXE_way");
+
 #[test]
 fn p1_p2_p3_jobs_edit_the_same_file_each_in_its_own_tree_and_the_checkout_is_as_before() {
     let shop = Shop::new();
@@ -168,6 +170,28 @@ fn p24_a_workspace_that_cannot_be_set_up_fails_the_job_before_anything_runs() {
         assert!(run.stderr.contains(why), "{}", run.whole());
     }
     assert_eq!(shop.workspaces(), Vec::<Value>::new());
+}
+
+#[test]
+fn a_second_job_on_a_task_is_refused_and_leaves_the_lease_of_the_first() {
+    let shop = Shop::new();
+    shop.workflow(&json!({ "tasks": [{ "name": "build", "description": "Build it", "max_attempts": 1 }] }));
+    let go = shop.sandbox.path("go");
+    let script =
+        format!("until [ -e {} ]; do sleep 0.1; done; {WAY} task done $WAYPOST_TASK --outcome first", go.display());
+    let first = shop.started(&["--task", "build", "--agent", "ann"], &script);
+    let id = first["id"].as_str().unwrap();
+    for flags in [&[][..], &["--detach"], &["--queue"]] {
+        let args = [&["job", "start", "--task", "build", "--agent", "ann"], flags, &["--", "true"]].concat();
+        let run = shop.run(&args).fails(4);
+        assert!(run.stderr.contains(id), "{}", run.whole());
+    }
+    let task = shop.way(["task", "show", "build", "--json"]).data();
+    assert_eq!((&task["status"], &task["epoch"]), (&json!("in_progress"), &first["epoch"]), "{task}");
+    assert_eq!(shop.way(["job", "list", "--json"]).data().as_array().unwrap().len(), 1);
+    shop.sandbox.write(&go, "");
+    until("the first job ends", || shop.show(&first)["status"] == "completed");
+    assert_eq!(shop.way(["task", "show", "build", "--json"]).data()["outcome"], "first");
 }
 
 #[test]

@@ -95,6 +95,7 @@ impl StoreOperation for CreateJobRecord {
             if self.epoch.is_some() {
                 lease::require(cx, &task, &agent, self.epoch)?;
             }
+            jobs::check_no_live_job(cx, &task, &agent)?;
             let (task, lease) = claim::task(cx, &task, &mut agent, Some(ttl_ms))?;
             repository_id = match repository_id {
                 Some(id) => Some(id),
