@@ -309,7 +309,11 @@ impl Place {
             Some((scope, flag)) => (scope, Source::new("flag", flag)),
             None => match self.recorded_store()? {
                 Some(recorded) => return Ok(recorded),
-                None => self.configured_scope()?,
+                None => {
+                    let (scope, source) = self.configured_scope()?;
+                    let workspace = self.workspace.as_ref().filter(|_| scope != Scope::Global);
+                    (scope, workspace.map_or_else(|| source.clone(), |workspace| source.clone().of_owner(workspace)))
+                }
             },
         };
         Ok(StoreChoice { location: self.location_of_scope(scope)?, scope: Some(scope), source })

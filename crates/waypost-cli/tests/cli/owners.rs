@@ -139,16 +139,18 @@ fn where_explains_in_a_workspace_whose_paths_it_uses() {
     let (id, dir) = (job["id"].as_str().unwrap(), path(&job["workspace_dir"]));
     let there = run_in(&shop, dir, &["where", "--json"]).data();
     let here = run_in(&shop, &worktree, &["where", "--json"]).data();
-    for field in ["repository", "worktree", "store", "route", "role"] {
+    for field in ["repository", "worktree", "route", "role"] {
         assert_eq!(there[field], here[field], "{field}");
     }
-    for field in ["ledger", "index", "config_shared", "config_private", "workspaces"] {
+    for field in ["store", "ledger", "index", "config_shared", "config_private", "workspaces"] {
         assert_eq!(there[field]["path"], here[field]["path"], "{field}");
     }
     assert_eq!((&there["workspace"]["job"], &here["workspace"]), (&json!(id), &Value::Null));
     assert_eq!(there["workspace"]["owner"]["worktree"], here["worktree"]["path"]);
-    let because = there["ledger"]["because"].as_str().unwrap();
-    assert!(because.contains(&format!("the owner of the workspace of job {id}")), "{because}");
+    for field in ["store", "ledger", "index", "config_shared", "config_private"] {
+        let because = there[field]["because"].as_str().unwrap();
+        assert!(because.contains(&format!("the owner of the workspace of job {id}")), "{field}: {because}");
+    }
     let text = run_in(&shop, dir, &["where"]).ok().stdout;
     assert!(text.contains(&format!("workspace of job {id}, registered in ")), "{text}");
     // Records written there name the owner's worktree, and the workspace is no worktree of its own.
