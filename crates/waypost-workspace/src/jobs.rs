@@ -192,6 +192,7 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
     std::thread::Builder::new().spawn(keep_log).map_err(cannot)?;
     let child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Error::not_found(format!("there is no program {program}")).because(error),
+        ErrorKind::PermissionDenied => Error::refused(format!("cannot execute {program}")).because(error),
         _ => cannot(error),
     })?;
     // Closes this process's writing ends of the pipe.

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use waypost_core::id::{JobId, RepositoryId};
 use waypost_core::model::{EventQuery, JobStatus, TaskStatus};
 use waypost_core::op::{JobView, ListEvents, ListJobs, ListTasks, RegisterAgent};
-use waypost_core::{Kind, Result};
+use waypost_core::{Error, Kind, Result};
 use waypost_workspace::jobs as processes;
 
 use crate::jobs::{self, Request, Settings};
@@ -18,6 +18,39 @@ use crate::workspaces;
 
 /// Longest time between two checks for work and ended jobs.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// First pause after a job that could not be set up. It doubles with every further one.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// Longest pause after jobs that could not be set up.
+const MAX_PAUSE: Duration = Duration::from_mins(1);
+/// Number of jobs in a row that could not be set up, after which a worker that works until nothing is left gives up.
+const MAX_SETUP_FAILURES: u32 = 3;
+
+/// Jobs in a row whose command never started. Their tasks are free again at once, and lost no attempt.
+#[derive(Default)]
+struct SetupFailures {
+    number: u32,
+    until: Option<Instant>,
+    last: Option<String>,
+}
+
+impl SetupFailures {
+    /// Counts an ended job.
+    fn count(&mut self, job: &JobView) {
+        if job.job.status == JobStatus::Failed && job.job.started_at.is_none() {
+            let pause = FIRST_PAUSE.saturating_mul(1 << self.number.min(10)).min(MAX_PAUSE);
+            self.number += 1;
+            self.until = Some(Instant::now() + pause);
+            self.last.clone_from(&job.job.error);
+        } else if job.job.started_at.is_some() {
+            *self = SetupFailures::default();
+        }
+    }
+
+    fn is_paused(&self) -> bool {
+        self.until.is_some_and(|until| Instant::now() < until)
+    }
+}
 
 /// The options of a worker.
 pub struct Worker {
@@ -69,6 +102,7 @@ impl Worker {
     pub fn run(&self, session: &mut Session, report: &mut dyn FnMut(WorkerEvent<'_>) -> Result<()>) -> Result<Tally> {
         let shutdown = ShutdownSignal::listen()?;
         let machine = workspaces::machine(session)?;
+        self.check_base(session)?;
         session.write(RegisterAgent {
             name: None,
             runtime: None,
@@ -81,27 +115,59 @@ impl Worker {
         })?;
         let mut tally = Tally::default();
         let mut running = Self::still_running(session, &machine)?;
+        let mut failures = SetupFailures::default();
         loop {
             // Read the sequence number before the checks, so that a write during them ends the wait at once.
             let last = session.read(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
-            Self::collect_ended_jobs(session, &mut running, &mut tally, report)?;
+            for ended in Self::collect_ended_jobs(session, &mut running, &mut tally, report)? {
+                self.check_program(&ended)?;
+                failures.count(&ended);
+            }
             if shutdown.count() > 0 {
                 return self.drain(session, running, tally, &shutdown, report);
             }
+            if self.until_empty && running.is_empty() && failures.number >= MAX_SETUP_FAILURES {
+                let why = failures.last.unwrap_or_default();
+                return Err(Error::unavailable("no job can be set up, so no task can be worked on").because(why));
+            }
             while running.len() < self.concurrency
+                && !failures.is_paused()
                 && let Some(job) = self.start_next(session, &machine)?
             {
                 tally.started += 1;
                 running.push(job.job.id.clone());
                 report(WorkerEvent::Started(&job))?;
             }
-            if running.is_empty() && self.until_empty && !Self::is_anything_due(session)? {
+            let is_empty = running.is_empty() && !failures.is_paused();
+            if is_empty && self.until_empty && !Self::is_anything_due(session)? {
                 return Ok(tally);
             }
             if shutdown.count() == 0 {
                 session.wait(last, POLL_INTERVAL)?;
             }
         }
+    }
+
+    /// Refuses a base that does not exist, before any task is claimed.
+    fn check_base(&self, session: &mut Session) -> Result<()> {
+        if self.settings.base.is_none() || session.place.checkout.is_none() {
+            return Ok(());
+        }
+        if self.repositories.is_empty() {
+            return jobs::check_settings(session, &self.settings, None, true);
+        }
+        self.repositories.iter().try_for_each(|id| jobs::check_settings(session, &self.settings, Some(id), true))
+    }
+
+    /// Fails if the program of this worker cannot be started: no further job could start it.
+    fn check_program(&self, ended: &JobView) -> Result<()> {
+        let job = &ended.job;
+        let is_missing = matches!(job.exit_code, Some(jobs::NO_PROGRAM | jobs::NOT_EXECUTABLE));
+        if job.started_at.is_some() || !is_missing || job.command != self.command {
+            return Ok(());
+        }
+        let why = job.error.clone().unwrap_or_else(|| "its program cannot be started".to_owned());
+        Err(Error::not_found(format!("job {} did not start", job.id)).because(why))
     }
 
     /// Returns the running jobs that an earlier worker of the same name started on this machine.
@@ -162,14 +228,14 @@ impl Worker {
         }
     }
 
-    /// Counts and reports the jobs that have ended.
+    /// Counts and reports the jobs that have ended, and returns them.
     fn collect_ended_jobs(
         session: &mut Session,
         running: &mut Vec<JobId>,
         tally: &mut Tally,
         report: &mut dyn FnMut(WorkerEvent<'_>) -> Result<()>,
-    ) -> Result<()> {
-        let mut left = Vec::new();
+    ) -> Result<Vec<JobView>> {
+        let (mut left, mut ended) = (Vec::new(), Vec::new());
         for id in running.drain(..) {
             let job = jobs::show(session, id.as_str())?;
             match job.job.status {
@@ -182,9 +248,10 @@ impl Worker {
                 JobStatus::Cancelled | JobStatus::Interrupted => tally.interrupted += 1,
             }
             report(WorkerEvent::Ended(&job))?;
+            ended.push(job);
         }
         *running = left;
-        Ok(())
+        Ok(ended)
     }
 
     /// Returns whether a task may become ready later: a failed one that is retried, or one that depends on others.

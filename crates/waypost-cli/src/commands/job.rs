@@ -66,6 +66,9 @@ enum Command {
 /// The command gets WAYPOST_JOB, WAYPOST_TASK, WAYPOST_EPOCH, WAYPOST_AGENT, WAYPOST_WORKSPACE, WAYPOST_CONTEXT_DIR,
 /// WAYPOST_DB and WAYPOST_TOKEN. From your environment it gets only basic variables such as PATH and HOME, and those
 /// that jobs.env or --env name. Interrupting way job start cancels the job.
+///
+/// Exits as the command does, with 125 if its workspace cannot be set up, 126 if the program cannot be executed and 127
+/// if it does not exist. These attempts are not counted for the task. A task has one job at a time.
 #[derive(clap::Args)]
 pub(crate) struct StartArgs {
     /// Task to work on; the job claims it

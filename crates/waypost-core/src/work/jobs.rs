@@ -64,6 +64,10 @@ pub(crate) fn finish(cx: &mut OpContext<'_>, job: &Job, ending: Ending, error: O
             (JobStatus::Cancelled, _) => {
                 attempt::withdraw(cx, &task, TaskStatus::Paused, kind::TASK_PAUSED, "its job was cancelled")?;
             }
+            // An attempt whose command never started is not counted: the task is not the reason.
+            _ if job.started_at.is_none() => {
+                attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &why)?;
+            }
             (JobStatus::Interrupted, Ending::Stopped) => {
                 attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &why)?;
             }

@@ -2,12 +2,11 @@
 
 use serde_json::{Value, json};
 use waypost_core::context::{Caller, LeaseTimes};
-use waypost_core::model::{Lease, TaskStatus, WorkflowStatus};
+use waypost_core::model::{Lease, ProcessIdentity, TaskStatus, WorkflowStatus};
 use waypost_core::op::{
-    AddTask, AssignTask, ClaimTask, Claimed, CompleteMerge, CreateJobRecord, CreateWorkflow, ExpireDue, FailTask,
-    FinishJob, GetContext, IntroduceAgent, LeaseIssue, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow,
-    SkipTask,
-    StartWorkflow, SummarizeWorkflow,
+    AddTask, AssignTask, BeginSupervision, ClaimTask, Claimed, CompleteMerge, CreateJobRecord, CreateWorkflow,
+    ExpireDue, FailTask, FinishJob, GetContext, IntroduceAgent, LeaseIssue, RecordJobStarted, RemoveTask, ReopenTask,
+    ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow, SummarizeWorkflow,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
@@ -365,6 +364,10 @@ fn job_on(task: &str) -> CreateJobRecord {
     serde_json::from_value(json!({ "command": ["true"], "task": task, "work_dir": "/" })).unwrap()
 }
 
+fn process() -> ProcessIdentity {
+    serde_json::from_value(json!({ "boot_id": "b", "pid": 1, "start_time": 1 })).unwrap()
+}
+
 fn ended(job: &str, stopped: bool, abandoned: bool) -> FinishJob {
     let error = (!abandoned).then(|| "it broke".to_owned());
     FinishJob { job: job.to_owned(), exit_code: None, error, stopped, abandoned, output: None, result: None }
@@ -395,4 +398,23 @@ fn a_job_whose_lease_expired_does_not_keep_its_task() {
     bench.0.set_now(100_000_000);
     let second = bench.0.write("agent1", job_on("a")).unwrap().job;
     assert!(second.epoch > first.epoch);
+}
+
+#[test]
+fn only_an_attempt_whose_command_started_is_counted() {
+    for (starts, abandoned, attempts) in [(false, false, 0), (false, true, 0), (true, false, 1), (true, true, 1)] {
+        let mut bench = Bench::new();
+        bench.start(&json!([{ "name": "a", "max_attempts": 3 }]));
+        let job = bench.0.write("agent1", job_on("a")).unwrap().job.id.to_string();
+        let take = BeginSupervision { job: job.clone(), machine: "m".to_owned(), supervisor: process() };
+        bench.0.write("agent1", take).unwrap();
+        if starts {
+            let started = RecordJobStarted { job: job.clone(), process: process(), log: None, token_hash: None };
+            bench.0.write("agent1", started).unwrap();
+        }
+        bench.0.write("agent1", ended(&job, false, abandoned)).unwrap();
+        let task = bench.task("a").task;
+        assert_eq!(task.attempts, attempts, "{starts} {abandoned}");
+        assert!(starts || task.status == TaskStatus::Pending, "{abandoned}: {}", task.status);
+    }
 }

@@ -15,7 +15,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::{JobId, RepositoryId};
 use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, Strategy};
-use waypost_core::op::{CancelJob, CreateJobRecord, FinishJob, JobView, ListEvents, ShowJob};
+use waypost_core::op::{CancelJob, CreateJobRecord, FinishJob, JobView, ListEvents, ListWorktrees, ShowJob, ShowTask};
+use waypost_core::work::base::{HEAD, PLAN};
 use waypost_core::{Error, Result};
 use waypost_fs::create_private_dir;
 use waypost_workspace::{job_log, jobs as processes};
@@ -27,7 +28,14 @@ use crate::bytes;
 use crate::place::Location;
 use crate::session::Session;
 use crate::tokens;
-use crate::workspaces;
+use crate::workspaces::{self, WorkspaceRequest};
+
+/// The exit code of a job that could not be set up, as `env` and `timeout` report that a command did not run.
+const NOT_SET_UP: u8 = 125;
+/// The exit code of a job whose program cannot be executed, as in a shell.
+pub(crate) const NOT_EXECUTABLE: i32 = 126;
+/// The exit code of a job whose program does not exist, as in a shell.
+pub(crate) const NO_PROGRAM: i32 = 127;
 
 /// Longest time between two checks of a job that is starting.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -106,6 +114,7 @@ pub fn create(session: &mut Session, request: Request) -> Result<JobView> {
 
 /// Records a job once per key.
 pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&str>) -> Result<JobView> {
+    check(session, &request)?;
     let settings = serde_json::to_value(&request.settings).map_err(|error| Error::internal(error.to_string()))?;
     let operation = CreateJobRecord {
         kind: request.kind,
@@ -126,6 +135,54 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
     };
     // If the task stands for an issue, this job's agent claims the issue too.
     session.call_once(key, operation)
+}
+
+/// Refuses a job with settings that cannot work, before it is recorded and before it claims its task.
+///
+/// Only this machine is checked: a job for another one is checked there, by its supervisor.
+fn check(session: &mut Session, request: &Request) -> Result<()> {
+    let is_here = !request.next && request.settings.launcher.is_some();
+    if !is_here || request.settings.strategy == Some(Strategy::InPlace) {
+        return Ok(());
+    }
+    let repository = match (&request.repository, &request.task) {
+        (Some(repository), _) => Some(repository.clone()),
+        (None, Some(task)) => {
+            let task = ShowTask { task: task.clone(), workflow: request.workflow.clone() };
+            let task = session.read(task)?.task.task;
+            let worktrees = session.read(ListWorktrees {})?.worktrees;
+            let planned_in = worktrees.into_iter().find(|worktree| worktree.id == task.worktree_id);
+            task.repository_id.or(planned_in.map(|worktree| worktree.repository_id))
+        }
+        (None, None) => None,
+    };
+    check_settings(session, &request.settings, repository.as_ref(), request.task.is_some())
+}
+
+/// Refuses settings that cannot work in a repository [default: the caller's].
+pub(crate) fn check_settings(
+    session: &mut Session,
+    settings: &Settings,
+    repository: Option<&RepositoryId>,
+    is_of_task: bool,
+) -> Result<()> {
+    match &settings.workspace {
+        Some(known) => {
+            let known = workspaces::find(session, known)?.workspace;
+            workspaces::check_reusable(&known)
+        }
+        None => {
+            let request = WorkspaceRequest {
+                repository,
+                is_of_task,
+                strategy: settings.strategy,
+                base: settings.base.as_deref().filter(|base| ![PLAN, HEAD].contains(base)),
+                branch: settings.branch.as_deref(),
+                ..WorkspaceRequest::default()
+            };
+            workspaces::check(session, &request)
+        }
+    }
 }
 
 /// Returns the settings of a job.
@@ -256,6 +313,7 @@ pub fn exit_code(job: &Job) -> u8 {
         (JobStatus::Completed, _) => 0,
         (_, Some(code)) if code != 0 => u8::try_from(code).unwrap_or(1),
         (JobStatus::Cancelled, _) => 130,
+        (JobStatus::Failed, _) if job.started_at.is_none() => NOT_SET_UP,
         _ => 1,
     }
 }

@@ -51,6 +51,8 @@ enum Stop {
     ShutdownSignal,
     /// It exceeded a limit, lost its lease, or could not be set up.
     Failed(String),
+    /// Its command could not be started. The exit code is that of a shell.
+    NotStarted(i32, String),
 }
 
 /// Supervises a job from its start to its end.
@@ -73,6 +75,7 @@ pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
         Err(Stop::Cancelled) => {}
         Err(Stop::ShutdownSignal) => operation.stopped = true,
         Err(Stop::Failed(why)) => operation.error = Some(why),
+        Err(Stop::NotStarted(code, why)) => (operation.exit_code, operation.error) = (Some(code), Some(why)),
     }
     if let Some(workspace) = dirs.as_ref().and_then(|dirs| dirs.workspace.as_ref()) {
         operation.result = keep_result(session, &job.job, workspace);
@@ -150,6 +153,8 @@ fn create_workspace(
     let Base { revision, from } = base::choose(session, job, settings.base.as_deref(), &mut may_wait)?;
     let request = WorkspaceRequest {
         job: Some(job),
+        repository: Some(&job.repository_id),
+        is_of_task: job.task_id.is_some(),
         strategy: settings.strategy,
         base: revision.as_deref(),
         branch: settings.branch.as_deref(),
@@ -307,6 +312,11 @@ fn run(
         variables: &variables,
         log: &log,
         log_limit: settings.log_limit.unwrap_or(DEFAULT_LOG_BYTES),
+    })
+    .map_err(|error| match error.kind() {
+        Kind::NotFound => Stop::NotStarted(super::NO_PROGRAM, error.full_message()),
+        Kind::Refused => Stop::NotStarted(super::NOT_EXECUTABLE, error.full_message()),
+        _ => Stop::Failed(error.full_message()),
     })?;
     let grace = session.place.config.duration("jobs.grace").unwrap_or(DEFAULT_GRACE);
     let token_hash = tokens::hash(&token);

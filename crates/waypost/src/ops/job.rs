@@ -149,10 +149,6 @@ fn create(session: &mut Session, request: CreateJob, key: Option<&str>) -> Resul
     {
         return jobs::wait_until_started(session, &known.job.id);
     }
-    if request.task.is_some() {
-        // A job whose supervisor is gone does not keep its task.
-        jobs::reap_orphaned_jobs(session)?;
-    }
     let defaults = jobs::default_settings(session);
     let settings = Settings {
         strategy: request.strategy,

@@ -29,6 +29,10 @@ const SETUP_TIMEOUT: Duration = Duration::from_mins(30);
 pub struct WorkspaceRequest<'a> {
     /// The job it is for.
     pub job: Option<&'a Job>,
+    /// The repository to work on [default: the caller's].
+    pub repository: Option<&'a RepositoryId>,
+    /// Whether it is for a task.
+    pub is_of_task: bool,
     /// How to create it [default: as configured, else by the kind of repository].
     pub strategy: Option<Strategy>,
     /// The commit to start from.
@@ -77,6 +81,50 @@ pub enum Creation {
     Missing(TaskWork),
 }
 
+/// Refuses a workspace that cannot be created because the request is wrong. Creates nothing.
+///
+/// Of a repository that has to be cloned from its remote, it checks nothing: that would take a connection.
+pub fn check(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<()> {
+    let (checkout, url) = source(session, request)?;
+    if checkout.is_none() {
+        return Ok(());
+    }
+    let name = Name::from(&WorkspaceId::generate(&mut SystemEntropy));
+    plan(session, request, &name, checkout.as_ref(), url.as_deref()).map(drop)
+}
+
+/// Plans a workspace.
+fn plan(
+    session: &Session,
+    request: &WorkspaceRequest<'_>,
+    name: &Name,
+    checkout: Option<&Checkout>,
+    url: Option<&str>,
+) -> Result<Plan> {
+    let (root, mirrors) = (root(session)?, mirrors(session)?);
+    let origin = match (checkout, url) {
+        (Some(checkout), _) => Source::Checkout(checkout),
+        (None, Some(url)) => Source::Remote(url),
+        (None, None) => return Err(Error::internal("a workspace has no source")),
+    };
+    let configured = session.place.config.text("workspaces.strategy").map(|word| word.parse()).transpose()?;
+    // Ignore a configured strategy that does not work with this repository.
+    let suits = |strategy: &Strategy| match checkout {
+        Some(checkout) => match strategy {
+            Strategy::Clone | Strategy::Overlay => checkout.git_dir.is_some(),
+            Strategy::Jj => checkout.vcs == waypost_core::model::Vcs::Jj,
+            _ => true,
+        },
+        None => strategy.borrows(),
+    };
+    let strategy = request.strategy.or(configured.filter(suits));
+    let network = network_options(session);
+    let places = Places { workspaces: &root, mirrors: &mirrors };
+    let WorkspaceRequest { base, branch, .. } = *request;
+    let commit = request.from.and_then(|from| from.work.first()).map(|work| work.commit.as_str());
+    tools::plan(&Request { places, name, source: origin, base, commit, branch, strategy, network })
+}
+
 /// Creates a workspace. If a step fails, only its row remains, with the error.
 pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mut dyn FnMut(&str)) -> Result<Created> {
     match create_from_work(session, request, report)? {
@@ -97,42 +145,14 @@ pub fn create_from_work(
         return Err(Error::invalid("in-place has no workspace: the job runs in the checkout itself")
             .hint("way job start --strategy in-place -- COMMAND"));
     }
-    let (root, mirrors, machine) = (root(session)?, mirrors(session)?, machine(session)?);
+    let machine = machine(session)?;
     make_room(session, report)?;
     let id = WorkspaceId::generate(&mut SystemEntropy);
     let name = request.job.map_or_else(|| Name::from(&id), |job| Name::from(&job.id));
     let (checkout, url) = source(session, request)?;
-    let origin = match (&checkout, &url) {
-        (Some(checkout), _) => Source::Checkout(checkout),
-        (None, Some(url)) => Source::Remote(url),
-        (None, None) => return Err(Error::internal("a workspace has no source")),
-    };
-    let configured = session.place.config.text("workspaces.strategy").map(|word| word.parse()).transpose()?;
-    // Ignore a configured strategy that does not work with this repository.
-    let suits = |strategy: &Strategy| match &checkout {
-        Some(checkout) => match strategy {
-            Strategy::Clone | Strategy::Overlay => checkout.git_dir.is_some(),
-            Strategy::Jj => checkout.vcs == waypost_core::model::Vcs::Jj,
-            _ => true,
-        },
-        None => strategy.borrows(),
-    };
-    let strategy = request.strategy.or(configured.filter(suits));
+    let mut plan = plan(session, request, &name, checkout.as_ref(), url.as_deref())?;
     let network = network_options(session);
-    let places = Places { workspaces: &root, mirrors: &mirrors };
-    let work = request.from.map_or(&[][..], |from| &from.work);
-    let plan_request = Request {
-        places,
-        name: &name,
-        source: origin,
-        base: request.base,
-        commit: work.first().map(|work| work.commit.as_str()),
-        branch: request.branch,
-        strategy,
-        network,
-    };
-    let mut plan = tools::plan(&plan_request)?;
-    let sources = request.from.map_or(&[][..], |from| &from.sources);
+    let (work, sources) = request.from.map_or((&[][..], &[][..]), |from| (&from.work, &from.sources));
     let conflict = match tools::merge_work(&mut plan, work, sources, network, url.as_deref())? {
         Merge::Done => None,
         Merge::Conflict(conflict) => Some(conflict),
@@ -141,7 +161,7 @@ pub fn create_from_work(
     report(&format!("creating a workspace by {}", plan.strategy));
     let started_from = describe(request, &plan, conflict.as_ref());
     record(session, &id, request.job, &machine, &plan, Some(started_from))?;
-    let repository = request.job.map_or_else(|| session.repository().id.clone(), |job| job.repository_id.clone());
+    let repository = request.repository.unwrap_or(&session.repository().id).clone();
     // A clone of a repository that the caller named by its URL belongs to no repository of the store.
     let repository = Some(repository).filter(|_| request.remote.is_none());
     if let Some(repository) = &repository {
@@ -212,11 +232,11 @@ fn source(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<(Opti
         return Ok((None, Some(url.to_owned())));
     }
     let own = session.repository().id.clone();
-    let id = request.job.map_or_else(|| own.clone(), |job| job.repository_id.clone());
+    let id = request.repository.unwrap_or(&own).clone();
     if id == own {
         let inside = session.place.workspace.as_ref().and_then(|workspace| workspace.checkout.as_ref());
         // A job that a job starts continues from the commit on which it is started. The job of a task does not.
-        let inside = inside.filter(|_| request.job.is_none_or(|job| job.task_id.is_none()));
+        let inside = inside.filter(|_| !request.is_of_task);
         if let Some(checkout) = inside.or(session.place.checkout.as_ref()) {
             return Ok((Some(checkout.clone()), None));
         }
@@ -373,11 +393,18 @@ pub fn trust(session: &Session) -> Result<Trust> {
         .ok_or_else(|| Error::invalid("trust needs a home directory").hint("set HOME or WAYPOST_HOME"))
 }
 
+/// Refuses a workspace in which no further job can run.
+pub fn check_reusable(workspace: &Workspace) -> Result<()> {
+    match workspace.status {
+        WorkspaceStatus::Active => Err(Error::conflict(format!("a job runs in workspace {} already", workspace.id))),
+        WorkspaceStatus::Kept => Ok(()),
+        status => Err(Error::conflict(format!("workspace {} is {status}", workspace.id)).hint("way ws list")),
+    }
+}
+
 /// Lets a job run in the workspace of an earlier job.
 pub fn reuse(session: &mut Session, workspace: &Workspace, job: &Job) -> Result<Workspace> {
-    if workspace.status == WorkspaceStatus::Active {
-        return Err(Error::conflict(format!("a job runs in workspace {} already", workspace.id)));
-    }
+    check_reusable(workspace)?;
     enter(workspace)?;
     let plan = plan_of(workspace)?;
     let context = plan.context();

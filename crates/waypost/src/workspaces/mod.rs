@@ -13,7 +13,10 @@ mod results;
 mod rules;
 mod snapshots;
 
-pub use create::{Created, Creation, StartingWork, WorkspaceRequest, create, create_from_work, enter, reuse, trust};
+pub use create::{
+    Created, Creation, StartingWork, WorkspaceRequest, check, check_reusable, create, create_from_work, enter, reuse,
+    trust,
+};
 pub use deliver::{Delivered, deliver, note_pull_request, open_pull_request, update_merged};
 pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};

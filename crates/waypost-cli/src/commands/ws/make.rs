@@ -45,12 +45,11 @@ pub(super) struct TrustArgs {
 
 pub(super) fn new(cx: &mut CommandContext, session: &mut Session, args: &NewArgs) -> Result<ExitCode> {
     let request = WorkspaceRequest {
-        job: None,
         strategy: args.strategy,
         base: args.base.as_deref(),
         branch: args.branch.as_deref(),
         remote: args.remote.as_deref(),
-        from: None,
+        ..WorkspaceRequest::default()
     };
     let created = workspaces::create(session, &request, &mut |step| cx.ui.note(step))?;
     for note in &created.notes {

@@ -154,22 +154,74 @@ fn p23_a_workspace_is_named_after_its_job_and_removed_alone() {
 #[test]
 fn p24_a_workspace_that_cannot_be_set_up_fails_the_job_before_anything_runs() {
     let shop = Shop::new();
-    for (flags, why) in [
-        (&["--base", "no-such-commit"][..], "no-such-commit"),
-        (&["--config", "workspaces.setup=echo broken; exit 3"], "setup command ended with exit code 3"),
-        (&["--strategy", "jj"], "jj"),
-    ] {
-        let job = shop.job(flags, &format!("touch {}", shop.sandbox.path("ran").display()));
-        assert_eq!(job["status"], "failed", "{job}");
-        assert!(job["error"].as_str().unwrap().contains(why), "{job}");
-        assert!(job["process"].is_null() && !shop.sandbox.path("ran").exists());
-        assert!(!shop.root().join(job["id"].as_str().unwrap()).exists());
-        // A detached job is recorded at once as well.
-        let args = [&["job", "start", "--detach"], flags, &["--", "true"]].concat();
-        let run = shop.run(&args).fails(4);
-        assert!(run.stderr.contains(why), "{}", run.whole());
-    }
+    let (flags, why) =
+        (&["--config", "workspaces.setup=echo broken; exit 3"][..], "setup command ended with exit code 3");
+    let script = format!("touch {}", shop.sandbox.path("ran").display());
+    let job = shop.job(flags, &script);
+    assert_eq!(job["status"], "failed", "{job}");
+    assert!(job["error"].as_str().unwrap().contains(why), "{job}");
+    assert!(job["process"].is_null() && !shop.sandbox.path("ran").exists());
+    assert!(!shop.root().join(job["id"].as_str().unwrap()).exists());
+    let args = [&["job", "start"], flags, &["--", "true"]].concat();
+    let run = shop.run(&args).fails(125);
+    assert!(run.stderr.contains(why), "{}", run.whole());
+    // A detached job is recorded at once as well.
+    let args = [&["job", "start", "--detach"], flags, &["--", "true"]].concat();
+    let run = shop.run(&args).fails(4);
+    assert!(run.stderr.contains(why), "{}", run.whole());
     assert_eq!(shop.workspaces(), Vec::<Value>::new());
+}
+
+#[test]
+fn a_job_whose_settings_are_wrong_is_refused_before_it_is_recorded_or_claims_its_task() {
+    let shop = Shop::new();
+    shop.workflow(&json!({ "tasks": [{ "name": "build", "description": "Build it", "max_attempts": 1 }] }));
+    for (flags, code, why) in [
+        (&["--base", "no-such-commit"][..], 3, "no-such-commit"),
+        (&["--strategy", "jj"], 7, "jj"),
+        (&["--branch", "not a branch"], 2, "not a branch"),
+        (&["--workspace", "ws_000000000000"], 3, "ws_000000000000"),
+    ] {
+        for detach in [&[][..], &["--detach"]] {
+            let args = [&["job", "start", "--task", "build"], flags, detach, &["--", "true"]].concat();
+            let run = shop.run(&args).fails(code);
+            assert!(run.stderr.contains(why), "{}", run.whole());
+        }
+    }
+    let _ = shop.way(["worker", "--base", "no-such-commit", "--until-empty", "--", "true"]).fails(3);
+    assert_eq!(shop.way(["job", "list", "--json"]).data(), json!([]));
+    let task = shop.way(["task", "show", "build", "--json"]).data();
+    assert_eq!((&task["status"], &task["attempts"], &task["holder"]), (&json!("pending"), &json!(0), &Value::Null));
+}
+
+#[test]
+fn an_attempt_whose_command_never_started_is_not_counted() {
+    let shop = Shop::new();
+    shop.workflow(&json!({ "tasks": [{ "name": "build", "description": "Build it", "max_attempts": 1 }] }));
+    let is_free = |case: &str| {
+        let task = shop.way(["task", "show", "build", "--json"]).data();
+        assert_eq!((&task["status"], &task["attempts"]), (&json!("pending"), &json!(0)), "{case}: {task}");
+    };
+    let plain = shop.sandbox.path("plain");
+    shop.sandbox.write(&plain, "no program");
+    for (program, code) in [("no-such-program", 127), (plain.to_str().unwrap(), 126)] {
+        let run = shop.run(&["job", "start", "--task", "build", "--", program]).fails(code);
+        assert!(run.stderr.contains(program), "{}", run.whole());
+        is_free(program);
+    }
+    let setup = "workspaces.setup=exit 3";
+    let _ = shop.run(&["--config", setup, "job", "start", "--task", "build", "--", "true"]).fails(125);
+    is_free("set-up");
+    // A worker neither wears out the task nor tries for ever.
+    let run = shop.way(["worker", "--until-empty", "--", "no-such-program"]).fails(3);
+    assert!(run.stderr.contains("no-such-program"), "{}", run.whole());
+    is_free("worker without a program");
+    let run = shop.run(&["--config", setup, "worker", "--until-empty", "--", "true"]).fails(8);
+    assert!(run.stderr.contains("setup command"), "{}", run.whole());
+    is_free("worker without a set-up");
+    // One that starts is counted.
+    let _ = shop.run(&["job", "start", "--task", "build", "--", "false"]).fails(1);
+    assert_eq!(shop.way(["task", "show", "build", "--json"]).data()["attempts"], 1);
 }
 
 #[test]
@@ -389,7 +441,7 @@ fn a_job_ends_as_its_command_does_and_can_be_run_again() {
     let run = shop.way(["job", "start", "--", "sh", "-c", "echo out; echo err >&2; exit 7"]).fails(7);
     assert!(run.stdout.contains("out\n") && run.stdout.contains("err\n"), "{}", run.whole());
     assert!(run.stderr.contains("its command ended with exit code 7"), "{}", run.whole());
-    let _ = shop.way(["job", "start", "--", "no-such-program"]).fails(1);
+    let _ = shop.way(["job", "start", "--", "no-such-program"]).fails(127);
     let failed = shop.way(["job", "list", "--status", "failed", "--json"]).data()[1].clone();
     let again = shop.way(["job", "retry", failed["id"].as_str().unwrap(), "--same-workspace", "--json"]);
     let again: Value = serde_json::from_str(&again.stdout).unwrap();
