@@ -250,3 +250,44 @@ fn git_worktrees_start_from_earlier_work_too() {
     let c = shop.job(&["--task", "c", "--agent", "one", "--strategy", "worktree"], &own_file());
     assert_eq!((file(&c, "a.txt").is_some(), file(&c, "b.txt").is_some()), (true, true), "{c}");
 }
+
+/// Two tasks and a third that needs both, in a repository of another tool. `save` commits, where the tool needs that.
+fn starts_from_both(shop: &Shop, save: &str) {
+    let tasks = json!([{ "name": "a" }, { "name": "b" }, { "name": "c", "depends_on": ["a", "b"] }, { "name": "d" },
+        { "name": "e", "depends_on": ["a", "d"] }]);
+    shop.workflow(&json!({ "tasks": tasks }));
+    let run = |name: &str, change: &str| {
+        let script = format!("{change}; {save}; {WAY} task done $WAYPOST_TASK --outcome ok");
+        shop.job(&["--task", name, "--agent", "one"], &script)
+    };
+    for (name, change) in [("a", "echo a > file; echo a > a.txt"), ("b", "echo b > b.txt"), ("d", "echo d > file")] {
+        let done = run(name, change);
+        assert_eq!(done["status"], "completed", "{done}");
+    }
+    let c = run("c", "echo c > c.txt");
+    assert_eq!((file(&c, "a.txt").is_some(), file(&c, "b.txt").is_some()), (true, true), "{c}");
+    assert_eq!(file(&c, "file").as_deref(), Some("a\n"));
+    let e = run("e", "true");
+    assert_eq!(e["error"], "the work of task d conflicts with that of a in file", "{e}");
+    let question = task(shop, "e")["question"].as_str().unwrap().to_owned();
+    assert!(question.contains("<<<<<<<") && question.contains("file:"), "{question}");
+    assert_eq!(task(shop, "e")["status"], "waiting_input");
+}
+
+#[test]
+fn jj_workspaces_start_from_earlier_work_too() {
+    let shop = Shop::new();
+    let repo = shop.sandbox.jj_repo("jj", true);
+    shop.sandbox.write(repo.join("file"), "one\n");
+    shop.sandbox.jj(&repo, ["commit", "-m", "One"]);
+    starts_from_both(&Shop { sandbox: shop.sandbox, repo, remote: shop.remote }, "true");
+}
+
+#[test]
+fn mercurial_shares_start_from_earlier_work_too() {
+    let shop = Shop::new();
+    let repo = shop.sandbox.hg_repo("hg");
+    shop.sandbox.write(repo.join("file"), "one\n");
+    shop.sandbox.hg(&repo, ["commit", "--addremove", "-m", "One"]);
+    starts_from_both(&Shop { sandbox: shop.sandbox, repo, remote: shop.remote }, "hg commit -q --addremove -m work");
+}

@@ -173,7 +173,7 @@ fn store_facts() {
         &expect![[r#"
             path                   /sandbox/repo/.git/waypost/state.db
             chosen                 default: one store per repository, shared by its worktrees
-            schema                 4
+            schema                 5
             journal_mode           wal
             synchronous            full
             foreign_keys           on

@@ -101,15 +101,14 @@ fn find_results(cx: &mut OpContext<'_>, task: &Task, repository: &RepositoryId, 
                 continue;
             }
             let Some(other) = cx.tx.task_get(&dependency.depends_on)? else { continue };
-            match work_of(cx, &other, repository)? {
-                Some(work) => found.push((other.sequence, work)),
-                None => {
-                    if is_direct {
-                        without_work.push((other.sequence, other.name.clone()));
-                    }
-                    left.push((other.id, false));
-                }
+            if let Some(work) = work_of(cx, &other, repository)? {
+                found.push((other.sequence, work));
+                continue;
             }
+            if is_direct {
+                without_work.push((other.sequence, other.name.clone()));
+            }
+            left.push((other.id, false));
         }
     }
     found.sort_by_key(|(sequence, _)| *sequence);

@@ -150,7 +150,7 @@ pub(crate) fn pack(cx: &mut OpContext<'_>, task: &Task, reader: Option<&AgentId>
     let (last, before_it) = latest.split_at(latest.len().min(1));
     checkpoints(&mut packer, last);
     let started_from = base::started_from(cx, task)?;
-    about_task(&mut packer, task, started_from);
+    about_task(&mut packer, task, started_from.as_deref());
     let total = about_workflow(cx, &mut packer, &workflow)?;
     checkpoints(&mut packer, before_it);
     outcomes(cx, &mut packer, task)?;
@@ -176,13 +176,13 @@ const MAX_MESSAGES: u32 = 50;
 /// Maximum number of other tasks that are named. `way workflow show` prints the whole plan.
 const MAX_OTHER_TASKS: u32 = 20;
 
-fn about_task(packer: &mut Packer, task: &Task, started_from: Option<String>) {
+fn about_task(packer: &mut Packer, task: &Task, started_from: Option<&str>) {
     let listed = |title: &str, items: &[String]| (!items.is_empty()).then(|| format!("{title}: {}", items.join("; ")));
     let titled = |title: &str, text: &Option<String>| text.as_ref().map(|text| format!("{title}: {text}"));
     let value = |title: &str, value: &Value| (!is_empty(value)).then(|| format!("{title}: {}", plain(value)));
     let parts = [
         Some(task.description.clone()).filter(|text| !text.trim().is_empty()),
-        titled("Your workspace starts from", &started_from),
+        started_from.map(|text| format!("Your workspace starts from: {text}")),
         listed("Done when", &task.acceptance),
         task.needs_evidence.then(|| "Completing it needs evidence.".to_owned()),
         titled("Last error", &task.error),

@@ -146,7 +146,7 @@ pub fn count_uncommitted(plan: &Plan) -> Result<usize> {
         _ => return Ok(0),
     };
     let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all"];
-    let status = git.command().args(status).stdout()?;
+    let status = git.command().env("GIT_OPTIONAL_LOCKS", "0").args(status).stdout()?;
     Ok(status.split('\0').filter(|entry| entry.len() > 3).count())
 }
 

@@ -11,9 +11,9 @@ use crate::model::{Source, Workflow, WorkflowQuery, WorkflowStatus, kind};
 use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::op::{plan_workflow, start_workflow};
 use crate::path_text;
-use crate::work::{base, check_name};
 use crate::work::plan::Plan;
 use crate::work::view::{self, WorkflowView};
+use crate::work::{base, check_name};
 
 /// Creates a workflow, with or without a plan.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
