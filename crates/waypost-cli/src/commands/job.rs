@@ -98,6 +98,10 @@ pub(crate) struct StartArgs {
     /// Machine that runs the job; implies --queue
     #[arg(long, value_name = "MACHINE")]
     on: Option<String>,
+    /// Take the uncommitted changes of the checkout along, including untracked files; they are uncommitted in the
+    /// workspace, too
+    #[arg(long, conflicts_with_all = ["workspace", "queue", "on"])]
+    include_changes: bool,
     #[command(flatten)]
     how: HowArgs,
     /// Command and its arguments
@@ -267,6 +271,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 impl HowArgs {
+    pub(crate) fn strategy(&self) -> Option<Strategy> {
+        self.strategy
+    }
+
     /// Returns the settings of the job: the options, else the configuration.
     pub(crate) fn settings(&self, session: &Session) -> Settings {
         let defaults = jobs::default_settings(session);
@@ -302,6 +310,13 @@ fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Re
         Ok(id)
     });
     let repository = repository.transpose()?;
+    settings.include_changes = args.include_changes;
+    if !args.include_changes && args.how.workspace.is_none() && repository.is_none() {
+        let on = args.how.base.as_deref().or(args.task.as_ref().map(|_| "the base of its task"));
+        if let Some(warning) = workspaces::uncommitted_warning(session, args.how.strategy, on)? {
+            cx.ui.warn(&format!("{warning}; --include-changes takes them along"));
+        }
+    }
     let machine = if is_queued { args.on.clone() } else { Some(workspaces::machine(session)?) };
     let job = jobs::create(
         session,

@@ -10,6 +10,7 @@ use super::job::HowArgs;
 use crate::CommandContext;
 use crate::spans::parse_duration;
 use waypost::worker::{Worker, WorkerEvent};
+use waypost::workspaces;
 
 /// Claim tasks as they become ready, and run each as a job
 ///
@@ -63,6 +64,12 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             Error::not_found(format!("no repository {reference:?}")).hint("way repo list shows the known repositories")
         })?;
         repositories.push(found.id.clone());
+    }
+    if repositories.is_empty() {
+        let on = Some("the bases of its tasks");
+        if let Some(warning) = workspaces::uncommitted_warning(&session, args.how.strategy(), on)? {
+            cx.ui.warn(&warning);
+        }
     }
     let worker = Worker {
         concurrency: usize::from(args.concurrency),

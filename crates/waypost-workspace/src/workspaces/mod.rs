@@ -6,6 +6,7 @@
 
 mod abandon;
 mod beside;
+mod changes;
 mod clone;
 mod copies;
 mod dirs;
@@ -33,6 +34,7 @@ mod trash;
 mod upkeep;
 
 pub use abandon::abandon;
+pub use changes::{Uncommitted, commit_with_changes, take_changes, uncommitted};
 pub use copies::{copies, replace_copy, save_copy};
 pub use examine::{Findings, WorktreeFindings, examine, measure};
 pub use make::make;

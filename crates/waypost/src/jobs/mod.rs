@@ -53,6 +53,9 @@ pub struct Settings {
     /// The branch it works on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+    /// Whether to take uncommitted changes of the checkout along.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub include_changes: bool,
     /// The workspace it works in, if there is one already.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub workspace: Option<String>,

@@ -160,6 +160,7 @@ fn create_workspace(
         branch: settings.branch.as_deref(),
         remote: None,
         from: Some(&from),
+        include_changes: settings.include_changes,
     };
     let mut steps = Vec::new();
     let task = job.task_id.as_ref().map(ToString::to_string).unwrap_or_default();

@@ -62,6 +62,9 @@ pub struct CreateJob {
     /// Branch to work on.
     #[serde(default)]
     branch: Option<String>,
+    /// Whether to take the uncommitted changes of the server's checkout along, including untracked files.
+    #[serde(default)]
+    include_changes: bool,
     /// Maximum run time, in milliseconds.
     #[serde(default)]
     timeout_ms: Option<u64>,
@@ -149,11 +152,17 @@ fn create(session: &mut Session, request: CreateJob, key: Option<&str>) -> Resul
     {
         return jobs::wait_until_started(session, &known.job.id);
     }
+    if !request.include_changes && request.repository.is_none() {
+        let on = request.base.as_deref().or(request.task.as_ref().map(|_| "the base of its task"));
+        let warning = workspaces::uncommitted_warning(session, request.strategy, on)?;
+        session.warnings().add(warning.map(|warning| format!("{warning}; include_changes takes them along")));
+    }
     let defaults = jobs::default_settings(session);
     let settings = Settings {
         strategy: request.strategy,
         base: request.base,
         branch: request.branch,
+        include_changes: request.include_changes,
         timeout_ms: request.timeout_ms.or(defaults.timeout_ms),
         size_limit: request.size_limit.or(defaults.size_limit),
         cleanup: request.cleanup.or(defaults.cleanup),

@@ -43,6 +43,8 @@ pub struct WorkspaceRequest<'a> {
     pub remote: Option<&'a str>,
     /// The work of finished tasks that it starts from.
     pub from: Option<&'a StartingWork>,
+    /// Whether to take uncommitted changes of the checkout along.
+    pub include_changes: bool,
 }
 
 /// The work of finished tasks that a workspace starts from, merged in this order, and how to describe it.
@@ -90,16 +92,16 @@ pub fn check(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<()
         return Ok(());
     }
     let name = Name::from(&WorkspaceId::generate(&mut SystemEntropy));
-    plan(session, request, &name, checkout.as_ref(), url.as_deref()).map(drop)
+    plan(session, request, &name, (checkout.as_ref(), url.as_deref()), None).map(drop)
 }
 
-/// Plans a workspace.
+/// Plans a workspace of a checkout or a URL. `commit` is the commit it starts from, if it is known already.
 fn plan(
     session: &Session,
     request: &WorkspaceRequest<'_>,
     name: &Name,
-    checkout: Option<&Checkout>,
-    url: Option<&str>,
+    (checkout, url): (Option<&Checkout>, Option<&str>),
+    commit: Option<&str>,
 ) -> Result<Plan> {
     let (root, mirrors) = (root(session)?, mirrors(session)?);
     let origin = match (checkout, url) {
@@ -121,7 +123,6 @@ fn plan(
     let network = network_options(session);
     let places = Places { workspaces: &root, mirrors: &mirrors };
     let WorkspaceRequest { base, branch, .. } = *request;
-    let commit = request.from.and_then(|from| from.work.first()).map(|work| work.commit.as_str());
     tools::plan(&Request { places, name, source: origin, base, commit, branch, strategy, network })
 }
 
@@ -150,9 +151,15 @@ pub fn create_from_work(
     let id = WorkspaceId::generate(&mut SystemEntropy);
     let name = request.job.map_or_else(|| Name::from(&id), |job| Name::from(&job.id));
     let (checkout, url) = source(session, request)?;
-    let mut plan = plan(session, request, &name, checkout.as_ref(), url.as_deref())?;
-    let network = network_options(session);
     let (work, sources) = request.from.map_or((&[][..], &[][..]), |from| (&from.work, &from.sources));
+    if request.include_changes {
+        check_includes(request, work)?;
+    }
+    let with_changes = checkout.as_ref().filter(|_| request.include_changes);
+    let with_changes = with_changes.map(tools::commit_with_changes).transpose()?.flatten();
+    let commit = work.first().map(|work| work.commit.as_str()).or(with_changes.as_deref());
+    let mut plan = plan(session, request, &name, (checkout.as_ref(), url.as_deref()), commit)?;
+    let network = network_options(session);
     let conflict = match tools::merge_work(&mut plan, work, sources, network, url.as_deref())? {
         Merge::Done => None,
         Merge::Conflict(conflict) => Some(conflict),
@@ -168,7 +175,7 @@ pub fn create_from_work(
         register(session, &id, request.job, &plan, repository, checkout.as_ref())?;
     }
     let means = MakeOptions { network, url: url.as_deref() };
-    let made = fill(session, &plan, &means, repository.as_ref(), (request.from, conflict), report);
+    let made = fill(session, &plan, &means, repository.as_ref(), (request, conflict), report);
     let Filled { made, is_pooled, conflict } = match made {
         Ok(made) => made,
         Err(error) => {
@@ -188,6 +195,17 @@ pub fn create_from_work(
         change.note = Some(made.notes.join("; "));
     })?;
     Ok(Creation::Created(Box::new(Created { workspace, notes: made.notes, is_pooled, conflict })))
+}
+
+/// Refuses to take uncommitted changes along where they do not belong.
+fn check_includes(request: &WorkspaceRequest<'_>, work: &[TaskWork]) -> Result<()> {
+    let why = match (work, request.base) {
+        ([], None) => return Ok(()),
+        ([], Some(base)) => format!("the job starts from {base}"),
+        ([first, ..], _) => format!("the job starts from the work of task {}", first.task),
+    };
+    Err(Error::invalid(format!("cannot include the uncommitted changes of the checkout: {why}"))
+        .hint("start from the head of the checkout: --base head"))
 }
 
 /// Describes what a workspace starts from, for the agent that works in it.
@@ -214,6 +232,9 @@ fn describe(request: &WorkspaceRequest<'_>, plan: &Plan, conflict: Option<&Confl
         ));
         let left: Vec<_> = work.iter().filter(|work| conflict.left.contains(&work.task)).collect();
         parts.extend(left.iter().map(|work| format!("then merge the work of task {}: {}", work.task, work.commit)));
+    }
+    if request.include_changes {
+        parts.push("with the uncommitted changes of the checkout".to_owned());
     }
     parts.extend(request.from.iter().flat_map(|from| from.notes.clone()));
     parts.join("; ")
@@ -329,7 +350,7 @@ fn fill(
     plan: &Plan,
     means: &MakeOptions<'_>,
     repository: Option<&RepositoryId>,
-    (from, conflict): (Option<&StartingWork>, Option<Conflict>),
+    (request, conflict): (&WorkspaceRequest<'_>, Option<Conflict>),
     report: &mut dyn FnMut(&str),
 ) -> Result<Filled> {
     let taken = tools::take(plan, means)?;
@@ -342,6 +363,7 @@ fn fill(
         // Work in the workspace counts as work on the same repository.
         adopt_repository_id(&plan.workspace.join(".git/waypost"), repository)?;
     }
+    let from = request.from;
     let conflict = match (conflict, from) {
         (Some(conflict), _) => {
             tools::leave_conflict(plan, &conflict)?;
@@ -353,6 +375,9 @@ fn fill(
     if conflict.is_some() && !from.is_some_and(|from| from.may_leave_conflict) {
         // No command runs in it: a person resolves the conflict first.
         return Ok(Filled { made, is_pooled, conflict });
+    }
+    if request.include_changes {
+        tools::take_changes(plan)?;
     }
     let patterns = session.place.config.list("workspaces.include");
     if !patterns.is_empty() {

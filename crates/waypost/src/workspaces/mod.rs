@@ -3,6 +3,7 @@
 //! `waypost_workspace` creates and removes the files. The row is written before the first file is created, and marked as
 //! removed after the last file is deleted. The next process recovers what a crash left incomplete.
 
+mod changes;
 mod create;
 mod deliver;
 mod places;
@@ -13,6 +14,7 @@ mod results;
 mod rules;
 mod snapshots;
 
+pub use changes::uncommitted_warning;
 pub use create::{
     Created, Creation, StartingWork, WorkspaceRequest, check, check_reusable, create, create_from_work, enter, reuse,
     trust,

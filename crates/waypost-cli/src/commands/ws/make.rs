@@ -23,6 +23,9 @@ pub(super) struct NewArgs {
     /// Branch to work on [default: waypost/ and the id]
     #[arg(long)]
     branch: Option<String>,
+    /// Take the uncommitted changes of the checkout along, including untracked files
+    #[arg(long, conflicts_with_all = ["base", "remote"])]
+    include_changes: bool,
     /// URL to clone instead of the current repository
     #[arg(long, value_name = "URL")]
     remote: Option<String>,
@@ -49,6 +52,7 @@ pub(super) fn new(cx: &mut CommandContext, session: &mut Session, args: &NewArgs
         base: args.base.as_deref(),
         branch: args.branch.as_deref(),
         remote: args.remote.as_deref(),
+        include_changes: args.include_changes,
         ..WorkspaceRequest::default()
     };
     let created = workspaces::create(session, &request, &mut |step| cx.ui.note(step))?;

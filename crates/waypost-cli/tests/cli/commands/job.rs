@@ -513,3 +513,70 @@ fn p26_after_a_kill_at_any_moment_every_workspace_is_listed_and_a_retry_works() 
     assert_eq!(shop.job(&[], "true")["status"], "completed");
     assert_eq!(shop.sandbox.git(&shop.repo, ["status", "--porcelain"]), "");
 }
+
+/// A checkout with a changed, a staged, a deleted, a new and an ignored file.
+fn dirty() -> Shop {
+    let shop = Shop::new();
+    for name in ["staged", "deleted"] {
+        shop.sandbox.write(shop.repo.join(name), "old\n");
+    }
+    shop.sandbox.git(&shop.repo, ["add", "."]);
+    shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-m", "More"]);
+    let _ = shop.way(["add", "An issue"]).ok();
+    shop.sandbox.git(&shop.repo, ["add", "."]);
+    shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-m", "Ledger"]);
+    let _ = shop.way(["add", "Another issue"]).ok();
+    for name in ["file", "staged", "new", "ignored"] {
+        shop.sandbox.write(shop.repo.join(name), "changed\n");
+    }
+    shop.sandbox.git(&shop.repo, ["add", "staged"]);
+    fs::remove_file(shop.repo.join("deleted")).unwrap();
+    shop
+}
+
+#[test]
+fn a_job_in_a_dirty_checkout_works_on_its_head_and_says_so() {
+    let shop = dirty();
+    let run = shop.way(["job", "start", "--json", "--", "sh", "-c", "git status --porcelain"]).ok();
+    let head = shop.sandbox.git(&shop.repo, ["rev-parse", "--short=12", "HEAD"]);
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap();
+    let expected = format!(
+        "this works on HEAD ({}), without the uncommitted changes of 4 files; --include-changes takes them along",
+        head.trim()
+    );
+    assert_eq!(answer["warnings"], json!([expected]));
+    assert_eq!(fs::read_to_string(path(&answer["data"]["workspace_dir"]).join("file")).unwrap(), "one\n");
+    // Nothing to say about a clean checkout, about one's own ledger, or if the job runs in the checkout.
+    let quiet = shop.way(["job", "start", "--strategy", "in-place", "--", "true"]).ok();
+    assert_eq!(quiet.stderr, "");
+    shop.sandbox.git(&shop.repo, ["add", "file", "staged", "deleted", "new"]);
+    shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-m", "Clean"]);
+    assert_eq!(shop.way(["job", "start", "--", "true"]).ok().stderr, "");
+}
+
+#[test]
+fn a_job_includes_the_uncommitted_changes_of_the_checkout_on_request() {
+    let shop = dirty();
+    let before = state_of(&shop);
+    for strategy in ["clone", "worktree"] {
+        let flags = ["--include-changes", "--strategy", strategy];
+        let job = shop.job(&flags, "git status --porcelain; cat file staged new");
+        assert_eq!(job["status"], "completed", "{job}");
+        let log = shop.way(["job", "logs", job["id"].as_str().unwrap()]).ok().stdout;
+        assert_eq!(log, " D deleted\n M file\n M staged\n?? new\nchanged\nchanged\nchanged\n", "{strategy}");
+        assert!(
+            job["started_from"].as_str().unwrap().ends_with("with the uncommitted changes of the checkout"),
+            "{job}"
+        );
+        let refs =
+            shop.sandbox.git(&shop.repo, ["for-each-ref", "--format=%(refname)", "refs/heads/main", "refs/waypost"]);
+        assert_eq!(refs, "refs/heads/main\n");
+    }
+    assert_eq!(state_of(&shop)[1..], before[1..]);
+    let refused = shop.way(["job", "start", "--include-changes", "--base", "main~1", "--", "true"]).fails(1).stderr;
+    assert!(
+        refused.contains("cannot include the uncommitted changes of the checkout: the job starts from main~1"),
+        "{refused}"
+    );
+    let _ = shop.way(["job", "start", "--include-changes", "--queue", "--", "true"]).fails(2);
+}
