@@ -237,6 +237,9 @@ struct NoteArgs {
 }
 
 /// Deliver the work of a job: commit, push its branch, and print where to open a pull request
+///
+/// Without a remote, brings the branch into the source repository. Once it is merged there, way ws gc may remove the
+/// workspace.
 #[derive(clap::Args)]
 struct DeliverArgs {
     /// Id of the job, or a unique prefix

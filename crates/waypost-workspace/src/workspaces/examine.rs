@@ -11,7 +11,8 @@ use super::copies::is_copied;
 use super::model::{Plan, Strategy};
 use super::open_processes::{Process, processes_in};
 use super::overlay::enter;
-use super::plan::source;
+use super::plan::{resolve, source};
+use super::push::{Merged, borrowing, merged_in_source, targets};
 use super::reflog::abandoned;
 use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
 use crate::vcs::run::Git;
@@ -158,8 +159,24 @@ fn examine_clone(plan: &Plan) -> Result<Findings> {
     }
     let commits = lacking.stdout()?;
     findings.unpushed = commits.parse().map_err(|_| Error::internal(format!("git counts {commits:?} commits")))?;
+    if findings.unpushed > 0 {
+        findings.unpushed = count_unmerged(plan, &git)?;
+    }
     findings.abandoned = abandoned(plan, &git)?.len();
     Ok(findings)
+}
+
+/// Counts the commits that neither a remote nor a branch that the source repository works on has.
+fn count_unmerged(plan: &Plan, git: &Git) -> Result<usize> {
+    let head = resolve(git, "HEAD")?;
+    let mut known = targets(plan)?;
+    if merged_in_source(plan, &head)? == Merged::Squashed {
+        known.push(head);
+    }
+    let known = known.iter().chain(&plan.base).chain(plan.upstream.iter().map(|(_, commit)| commit));
+    let count = borrowing(git.command(), plan).args(["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"]);
+    let count = count.args(known).stdout()?;
+    count.parse().map_err(|_| Error::internal(format!("git counts {count:?} commits")))
 }
 
 /// The state of the files of one git worktree.

@@ -46,7 +46,7 @@ pub use open_processes::{Process, processes_in};
 pub use overlay::enter;
 pub use plan::plan;
 pub use pool::{Slot, give_back, list as pool, list_of as pool_of, pooled, returned, take, warm};
-pub use push::{Merged, commit, head, merged, open_pull_request, push};
+pub use push::{Merged, commit, has_remote, head, land, merged, open_pull_request, push};
 pub use remove::{Work, remove, sweep_trash};
 pub use repair::{DamagedMirror, damaged_mirrors, repair_mirror};
 pub use results::{

@@ -67,7 +67,7 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
     });
     plan.source = Some(checkout.repository_path().to_owned());
     plan.checkout.clone_from(&checkout.root);
-    plan.origin.clone_from(&checkout.remote_url);
+    plan.origin = checkout.remote_url.as_deref().map(|url| absolute_url(url, checkout.repository_path()));
     let no_git = || Error::refused(format!("{} is not a git repository", checkout.repository_path().display()));
     match plan.strategy {
         Strategy::Clone | Strategy::Overlay => {
@@ -166,6 +166,16 @@ fn from_remote(plan: &mut Plan, request: &Request<'_>, url: &str) -> Result<()> 
     Ok(())
 }
 
+/// Returns a remote's URL as it is valid in any directory. Git resolves a relative path from the root of the checkout.
+pub(super) fn absolute_url(url: &str, root: &Path) -> String {
+    let has_host = url.find(':').is_some_and(|colon| !url[..colon].contains('/'));
+    if has_host || url.starts_with('/') {
+        return url.to_owned();
+    }
+    let path = root.join(url);
+    path.canonicalize().unwrap_or_else(|_| real(&path)).to_string_lossy().into_owned()
+}
+
 /// Returns the commit to start from.
 fn base(git: &Git, request: &Request<'_>) -> Result<String> {
     request.commit.map_or_else(|| resolve(git, request.base.unwrap_or("HEAD")), |commit| Ok(commit.to_owned()))
@@ -204,4 +214,22 @@ fn no_git_head_in_jj() -> Error {
 
 fn no_commit(name: &str) -> Error {
     Error::not_found(format!("there is no commit {name} to start from"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_relative_path_depends_on_the_checkout() {
+        let root = Path::new("/nowhere/at/all");
+        for url in ["/srv/a.git", "https://example.org/a", "git@example.org:a/b.git", "file:///srv/a", "host:a"] {
+            assert_eq!(absolute_url(url, root), url);
+        }
+        for (url, absolute) in
+            [("../a.git", "/nowhere/at/all/../a.git"), ("a:b/../c", "a:b/../c"), ("./a:b", "/nowhere/at/all/a:b")]
+        {
+            assert_eq!(absolute_url(url, root), absolute);
+        }
+    }
 }

@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
 
 use super::mirror::{self, Mirror};
-use super::model::Plan;
+use super::model::{Plan, Strategy};
 use super::overlay::enter;
-use super::plan::resolve;
+use super::plan::{absolute_url, resolve};
 use super::repair::ensure_usable;
 use crate::vcs::git_layout;
 use crate::vcs::run::{self, Git, NetworkOptions, Tool, UPLOAD_PACK};
@@ -28,10 +28,29 @@ pub enum Merged {
     Nothing,
 }
 
+/// Git on a workspace that has git commits.
+fn git_of(plan: &Plan) -> Result<Git> {
+    enter(plan)?;
+    match (plan.strategy, &plan.git_dir) {
+        (Strategy::Clone | Strategy::Overlay, _) => Git::of_workspace(&plan.workspace),
+        (Strategy::Worktree, Some(_)) => Git::in_worktree(&plan.workspace),
+        _ => Err(Error::refused(format!("workspace {} has no git commits", plan.name))),
+    }
+}
+
+/// Git on the repository that has the objects of a workspace: its mirror, or for a git worktree the source.
+fn store_of(plan: &Plan) -> Result<Git> {
+    if let (None, Some(git_dir)) = (&plan.mirror, &plan.git_dir) {
+        return Git::of_repository(git_dir);
+    }
+    let mirror = Mirror::of(plan)?;
+    ensure_usable(&mirror)?;
+    Git::of_repository(mirror.path())
+}
+
 /// Commits all files that are not ignored, with the author of the source checkout. None if nothing changed.
 pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
-    enter(plan)?;
-    let git = Git::of_workspace(&plan.workspace)?;
+    let git = git_of(plan)?;
     git.command().args(["add", "--all", "--", "."]).stdout()?;
     if git.command().args(["diff", "--cached", "--quiet"]).succeeds()? {
         return Ok(None);
@@ -62,14 +81,13 @@ pub fn open_pull_request(plan: &Plan, branch: &str) -> Result<String> {
     let Some(checkout) = &plan.checkout else {
         return Err(Error::refused(format!("workspace {} does not come from a checkout on this machine", plan.name)));
     };
-    let title = Git::of_workspace(&plan.workspace)?.command().args(["show", "--no-patch", "--format=%s", "HEAD"]);
+    let title = git_of(plan)?.command().args(["show", "--no-patch", "--format=%s", "HEAD"]);
     run::open_pull_request(checkout, branch, &title.stdout()?)
 }
 
 /// Returns the commit that a workspace is on.
 pub fn head(plan: &Plan) -> Result<String> {
-    enter(plan)?;
-    resolve(&Git::of_workspace(&plan.workspace)?, "HEAD")
+    resolve(&git_of(plan)?, "HEAD")
 }
 
 /// Pushes a workspace's HEAD to a branch of the remote. Returns the commit.
@@ -77,13 +95,9 @@ pub fn head(plan: &Plan) -> Result<String> {
 /// The push is never forced. `url` is the remote's URL with secrets, if the source's own configuration does not have
 /// it.
 pub fn push(plan: &Plan, branch: &str, network: NetworkOptions, url: Option<&str>) -> Result<String> {
-    enter(plan)?;
-    let workspace = Git::of_workspace(&plan.workspace)?;
+    let workspace = git_of(plan)?;
     let commit = resolve(&workspace, "HEAD")?;
-    let remote_ref = format!("refs/heads/{branch}");
-    if branch.starts_with('-') || !workspace.command().args(["check-ref-format", &remote_ref]).succeeds()? {
-        return Err(Error::invalid(format!("{branch:?} cannot be a branch")));
-    }
+    let remote_ref = branch_ref(&workspace, branch)?;
     let git = with_remote(plan, url, true)?;
     let push = borrowing(git.network(network), plan).args([
         "push",
@@ -102,13 +116,55 @@ pub fn push(plan: &Plan, branch: &str, network: NetworkOptions, url: Option<&str
     Ok(commit)
 }
 
-/// Fetches the default branch and returns whether it contains a workspace's work.
+fn branch_ref(git: &Git, branch: &str) -> Result<String> {
+    let reference = format!("refs/heads/{branch}");
+    if branch.starts_with('-') || !git.command().args(["check-ref-format", &reference]).succeeds()? {
+        return Err(Error::invalid(format!("{branch:?} cannot be a branch")));
+    }
+    Ok(reference)
+}
+
+/// Returns whether a workspace's work can be pushed: its source has a remote `origin`.
+pub fn has_remote(plan: &Plan) -> bool {
+    let remotes = plan.git_dir.as_deref().map(git_layout::remotes).unwrap_or_default();
+    remotes.iter().any(|remote| remote.name == "origin") || (plan.git_dir.is_none() && plan.origin.is_some())
+}
+
+/// Brings a workspace's HEAD into the source repository on this machine, as a branch. Returns the commit.
+///
+/// The branch is created or fast-forwarded, never reset, and never one that is checked out.
+pub fn land(plan: &Plan, branch: &str) -> Result<String> {
+    let workspace = git_of(plan)?;
+    let commit = resolve(&workspace, "HEAD")?;
+    let reference = branch_ref(&workspace, branch)?;
+    let Some(git_dir) = plan.git_dir.as_deref().filter(|git_dir| git_dir.is_dir()) else {
+        return Err(Error::refused(format!("the source repository of workspace {} is not on this machine", plan.name)));
+    };
+    let source = Git::of_repository(git_dir)?;
+    let now = source.command().args(["rev-parse", "--verify", "--quiet", &reference]).stdout_or_none()?;
+    if now.as_deref() == Some(&commit) {
+        return Ok(commit);
+    }
+    let from = if plan.strategy == Strategy::Worktree { git_dir.to_owned() } else { plan.workspace.join(".git") };
+    let fetch = source.command().args(mirror::FETCH).arg("--").arg(from);
+    fetch.arg(format!("{commit}:{reference}")).stdout().map_err(|error| {
+        Error::conflict(format!("cannot bring {commit} into {} as {branch}", git_dir.display()))
+            .because(error.full_message())
+            .hint("choose another branch: --branch NAME")
+    })?;
+    Ok(commit)
+}
+
+/// Returns whether the default branch contains a workspace's work. Fetches it, if there is a remote; otherwise asks the
+/// source repository.
 pub fn merged(plan: &Plan, network: NetworkOptions, url: Option<&str>) -> Result<Merged> {
-    enter(plan)?;
-    let workspace = Git::of_workspace(&plan.workspace)?;
+    let workspace = git_of(plan)?;
     let (head, base) = (resolve(&workspace, "HEAD")?, plan.base()?);
     if head == base {
         return Ok(Merged::Nothing);
+    }
+    if url.is_none() && !has_remote(plan) {
+        return merged_in_source(plan, &head);
     }
     let git = with_remote(plan, url, false)?;
     let branch = plan.upstream.as_ref().map_or("HEAD".to_owned(), |(name, _)| format!("refs/heads/{name}"));
@@ -116,35 +172,81 @@ pub fn merged(plan: &Plan, network: NetworkOptions, url: Option<&str>) -> Result
     let fetch = ["fetch", "--quiet", "--no-tags", "--no-write-fetch-head", "--no-auto-maintenance", UPLOAD_PACK, "--"];
     git.network(network).args(fetch).args(["waypost", &format!("+{branch}:{reference}")]).stdout()?;
     let upstream = resolve(&git, &reference)?;
-    let is_ancestor = borrowing(git.command(), plan).args(["merge-base", "--is-ancestor", &head, &upstream]);
+    if plan.mirror.is_none() {
+        // The ref would stay in the user's repository.
+        git.command().args(["update-ref", "-d", &reference]).stdout()?;
+    }
+    contains(&git, plan, &upstream, &head)
+}
+
+/// Returns whether the branches that the source repository works on contain a commit.
+pub(super) fn merged_in_source(plan: &Plan, head: &str) -> Result<Merged> {
+    let git = store_of(plan)?;
+    for target in targets(plan)? {
+        let merged = contains(&git, plan, &target, head)?;
+        if merged != Merged::No {
+            return Ok(merged);
+        }
+    }
+    Ok(Merged::No)
+}
+
+/// Returns whether a commit contains the work of another one.
+fn contains(git: &Git, plan: &Plan, target: &str, head: &str) -> Result<Merged> {
+    let is_ancestor = borrowing(git.command(), plan).args(["merge-base", "--is-ancestor", head, target]);
     if is_ancestor.succeeds()? {
         return Ok(Merged::Whole);
     }
     // If a merge would change nothing, the branch has the changes already.
-    let merge = borrowing(git.command(), plan).args(["merge-tree", "--write-tree", "--no-messages", &upstream, &head]);
-    let (Some(tree), whole) = (merge.stdout_or_none()?, format!("{upstream}^{{tree}}")) else { return Ok(Merged::No) };
-    let upstream = git.command().args(["rev-parse", "--verify", &whole]).stdout()?;
-    Ok(if tree == upstream { Merged::Squashed } else { Merged::No })
+    let merge = borrowing(git.command(), plan).args(["merge-tree", "--write-tree", "--no-messages", target, head]);
+    let Some(tree) = merge.stdout_or_none()? else { return Ok(Merged::No) };
+    let whole =
+        borrowing(git.command(), plan).args(["rev-parse", "--verify", &format!("{target}^{{tree}}")]).stdout()?;
+    Ok(if tree == whole { Merged::Squashed } else { Merged::No })
 }
 
-/// Lets git on the mirror also read the workspace's objects.
-fn borrowing(tool: Tool, plan: &Plan) -> Tool {
-    tool.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", plan.workspace.join(".git/objects"))
+/// Lists the commits of the source repository into which work is merged: those of its checkouts and its default branch.
+/// The workspace's own branch is none of them.
+pub(super) fn targets(plan: &Plan) -> Result<Vec<String>> {
+    let Some(git_dir) = plan.git_dir.as_deref().filter(|git_dir| git_dir.is_dir()) else { return Ok(Vec::new()) };
+    let source = Git::of_repository(git_dir)?;
+    let mut found = Vec::new();
+    let checkouts = [&plan.checkout, &plan.source].into_iter().flatten().filter(|path| path.join(".git").exists());
+    for checkout in checkouts {
+        let git = Git::in_worktree(checkout)?;
+        let branch = git.command().args(["symbolic-ref", "--quiet", "--short", "HEAD"]).stdout_or_none()?;
+        if branch.is_none() || branch != plan.branch {
+            found.extend(resolve(&git, "HEAD").ok());
+        }
+    }
+    let named = plan.upstream.iter().map(|(name, _)| name.as_str()).chain(["main", "master"]);
+    found.extend(named.filter_map(|name| resolve(&source, &format!("refs/heads/{name}")).ok()));
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// Lets git also read the objects of the workspace and of the source.
+pub(super) fn borrowing(tool: Tool, plan: &Plan) -> Tool {
+    let mut objects = plan.workspace.join(".git/objects").into_os_string();
+    if let Some(git_dir) = &plan.git_dir {
+        objects.push(":");
+        objects.push(git_dir.join("objects"));
+    }
+    tool.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects)
 }
 
 /// Git on the mirror, with the real remote.
 fn with_remote(plan: &Plan, url: Option<&str>, is_push: bool) -> Result<Git> {
-    let mirror = Mirror::of(plan)?;
-    ensure_usable(&mirror)?;
+    let store = store_of(plan)?;
     // The source's own configuration may have a URL with a secret, which is not copied.
     let remotes = plan.git_dir.as_deref().map(git_layout::remotes).unwrap_or_default();
     let known = remotes.iter().find(|remote| remote.name == "origin");
     let known = known.map(|remote| remote.push_url.as_ref().filter(|_| is_push).unwrap_or(&remote.url).as_str());
-    let url = url.or(known).or(plan.origin.as_deref()).ok_or_else(|| {
+    let known = known.zip(plan.source.as_deref()).map(|(url, source)| absolute_url(url, source));
+    let url = url.or(known.as_deref()).or(plan.origin.as_deref()).ok_or_else(|| {
         Error::refused(format!("workspace {} has no remote", plan.name)).hint("add a remote origin to the source")
     })?;
     mirror::check_url(url)?;
-    Ok(Git::of_repository(mirror.path())?
-        .with_setting("fetch.unpackLimit", "1")
-        .with_setting("remote.waypost.url", url))
+    Ok(store.with_setting("fetch.unpackLimit", "1").with_setting("remote.waypost.url", url))
 }

@@ -19,7 +19,7 @@ pub use create::{
     Created, Creation, StartingWork, WorkspaceRequest, check, check_reusable, create, create_from_work, enter, reuse,
     trust,
 };
-pub use deliver::{Delivered, deliver, note_pull_request, open_pull_request, update_merged};
+pub use deliver::{Delivered, deliver, is_mergeable, note_pull_request, open_pull_request, update_merged};
 pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};
 pub(crate) use records::recover_interrupted;

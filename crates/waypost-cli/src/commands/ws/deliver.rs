@@ -9,18 +9,36 @@ use waypost_core::op::{CompleteMerge, WorkspaceView};
 use waypost_workspace::workspaces::Merged;
 
 use crate::CommandContext;
-use crate::ui::{DIM, GOOD, WARN, cell, styled};
+use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use waypost::jobs;
 use waypost::session::Session;
 use waypost::workspaces;
 
 /// Push the work of a workspace to the repository's remote
+///
+/// Without a remote, brings the branch into the source repository, as way ws land does.
 #[derive(clap::Args)]
 pub(super) struct PushArgs {
     /// Workspace: an id or its prefix, a job, or a path in the workspace
     workspace: String,
     #[command(flatten)]
     how: DeliveryArgs,
+}
+
+/// Bring the work of a workspace into the source repository, as a branch
+///
+/// Creates the branch there or fast-forwards it; merge it as you like. The checkout does not change. Once the branch is
+/// merged, way ws gc may remove the workspace.
+#[derive(clap::Args)]
+pub(super) struct LandArgs {
+    /// Workspace: an id or its prefix, a job, or a path in the workspace
+    workspace: String,
+    /// Branch to create [default: the workspace's branch]
+    #[arg(long)]
+    branch: Option<String>,
+    /// Commit all uncommitted changes first, with this message
+    #[arg(long, value_name = "MESSAGE")]
+    commit: Option<String>,
 }
 
 /// The options for delivering work.
@@ -32,6 +50,9 @@ pub(crate) struct DeliveryArgs {
     /// Commit all uncommitted changes first, with this message
     #[arg(long, value_name = "MESSAGE")]
     commit: Option<String>,
+    /// Bring the branch into the source repository, even if there is a remote
+    #[arg(long, conflicts_with = "pr")]
+    local: bool,
     /// Open a pull request with gh, if it is installed
     #[arg(long)]
     pr: bool,
@@ -49,16 +70,25 @@ pub(super) fn push(cx: &mut CommandContext, session: &mut Session, args: &PushAr
     deliver(cx, session, &workspace, &args.how)
 }
 
-/// Commits and pushes; opens a pull request if the user asked for one.
+pub(super) fn land(cx: &mut CommandContext, session: &mut Session, args: &LandArgs) -> Result<ExitCode> {
+    let workspace = workspaces::find(session, &args.workspace)?.workspace;
+    let how = DeliveryArgs { branch: args.branch.clone(), commit: args.commit.clone(), local: true, pr: false };
+    deliver(cx, session, &workspace, &how)
+}
+
+/// Commits and delivers; opens a pull request if the user asked for one.
 pub(crate) fn deliver(
     cx: &mut CommandContext,
     session: &mut Session,
     workspace: &Workspace,
     how: &DeliveryArgs,
 ) -> Result<ExitCode> {
-    let delivered = workspaces::deliver(session, workspace, how.branch.as_deref(), how.commit.as_deref())?;
+    let (branch, message) = (how.branch.as_deref(), how.commit.as_deref());
+    let delivered = workspaces::deliver(session, workspace, branch, message, how.local)?;
     let mut url = None;
-    if how.pr {
+    if how.pr && delivered.landed_in.is_some() {
+        cx.ui.warn("there is no remote, so there is no pull request");
+    } else if how.pr {
         match workspaces::open_pull_request(workspace, &delivered.branch) {
             Ok(found) => {
                 workspaces::note_pull_request(session, workspace, &found)?;
@@ -71,7 +101,12 @@ pub(crate) fn deliver(
     let data = json!({ "delivered": delivered, "pull_request": url, "compare": compare });
     cx.ui.answer(&data, |text| {
         let short = &delivered.commit[..delivered.commit.len().min(12)];
-        text.line(format!("Pushed {short} to {}", delivered.branch));
+        if let Some(source) = &delivered.landed_in {
+            text.line(format!("Brought {short} into {} as branch {}", source.display(), delivered.branch));
+            text.line(format!("To merge it: git merge {}", delivered.branch));
+        } else {
+            text.line(format!("Pushed {short} to {}", delivered.branch));
+        }
         match (&url, &compare) {
             (Some(url), _) => text.line(format!("Pull request: {url}")),
             (None, Some(compare)) => text.line(format!("To open a pull request: {compare}")),
@@ -99,34 +134,42 @@ pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &Merg
         None => workspaces::list(session)?,
     };
     let mut found = Vec::new();
-    for seen in
-        workspaces.into_iter().filter(|seen| seen.workspace.strategy.borrows() && seen.workspace.status.is_live())
-    {
-        if workspaces::is_pooled(&seen.workspace) {
-            continue;
-        }
-        let merged = workspaces::update_merged(session, &seen.workspace)?;
-        let mut workflow = None;
-        if matches!(merged, Merged::Whole | Merged::Squashed) {
-            workflow = complete_workflow(session, &seen)?;
-        }
-        found.push((seen, merged, workflow));
+    for seen in workspaces.into_iter().filter(|seen| workspaces::is_mergeable(&seen.workspace)) {
+        // A workspace that cannot be read says nothing about the others.
+        let checked = match check_merged(session, &seen) {
+            Err(error) if args.workspace.is_none() => {
+                cx.ui.warn(&format!("workspace {}: {}", seen.workspace.id, error.full_message()));
+                Err(error.full_message())
+            }
+            checked => Ok(checked?),
+        };
+        found.push((seen, checked));
+    }
+    if let Err(error) = workspaces::release_results(session) {
+        log::debug!("cannot release the results of workflows: {}", error.full_message());
     }
     let data: Vec<_> = found
         .iter()
-        .map(|(seen, merged, workflow)| json!({ "workspace": seen.workspace.id, "merged": merged, "workflow": workflow }))
+        .map(|(seen, checked)| {
+            let (merged, workflow) =
+                checked.as_ref().map_or((None, None), |(merged, name)| (Some(merged), name.clone()));
+            let error = checked.as_ref().err();
+            json!({ "workspace": seen.workspace.id, "merged": merged, "workflow": workflow, "error": error })
+        })
         .collect();
     cx.ui.answer(&data, |text| {
         let rows: Vec<_> = found
             .iter()
-            .map(|(seen, merged, workflow)| {
-                let word = match merged {
-                    Merged::Whole => styled(GOOD, "merged"),
-                    Merged::Squashed => styled(GOOD, "merged as other commits"),
-                    Merged::No => styled(WARN, "not merged"),
-                    Merged::Nothing => styled(DIM, "nothing to merge"),
+            .map(|(seen, checked)| {
+                let word = match checked.as_ref().map(|(merged, _)| merged) {
+                    Ok(Merged::Whole) => styled(GOOD, "merged"),
+                    Ok(Merged::Squashed) => styled(GOOD, "merged as other commits"),
+                    Ok(Merged::No) => styled(WARN, "not merged"),
+                    Ok(Merged::Nothing) => styled(DIM, "nothing to merge"),
+                    Err(_) => styled(BAD, "unknown"),
                 };
-                let done = workflow.as_ref().map_or_else(String::new, |name| format!("workflow {name} is completed"));
+                let workflow = checked.as_ref().ok().and_then(|(_, workflow)| workflow.as_ref());
+                let done = workflow.map_or_else(String::new, |name| format!("workflow {name} is completed"));
                 vec![cell(&seen.workspace.id), word, cell(done)]
             })
             .collect();
@@ -136,6 +179,13 @@ pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &Merg
         cx.ui.note("no workspaces with work to merge");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Checks whether the work of a workspace is merged. Returns the name of a workflow that is completed by that.
+fn check_merged(session: &mut Session, seen: &WorkspaceView) -> Result<(Merged, Option<String>)> {
+    let merged = workspaces::update_merged(session, &seen.workspace)?;
+    let is_merged = matches!(merged, Merged::Whole | Merged::Squashed);
+    Ok((merged, if is_merged { complete_workflow(session, seen)? } else { None }))
 }
 
 /// Completes the workflow that awaits the merge of a workspace. Returns its name.

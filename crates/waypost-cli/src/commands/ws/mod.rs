@@ -64,6 +64,7 @@ enum Command {
     /// List the workspaces in the pool
     Pool,
     Push(deliver::PushArgs),
+    Land(deliver::LandArgs),
     Merged(deliver::MergedArgs),
     Trust(make::TrustArgs),
 }
@@ -96,6 +97,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Warm(args) => make::warm(cx, session, args),
         Command::Pool => inspect::pool(cx, session),
         Command::Push(args) => deliver::push(cx, session, args),
+        Command::Land(args) => deliver::land(cx, session, args),
         Command::Merged(args) => deliver::merged(cx, session, args),
         Command::Trust(args) => make::trust(cx, session, args),
     }

@@ -443,3 +443,112 @@ fn a_kill_while_making_saving_warming_or_removing_leaves_every_workspace_listed_
     assert_eq!(shop.job(&[], "true")["status"], "completed");
     assert_eq!(shop.sandbox.git(&shop.repo, ["status", "--porcelain"]), "");
 }
+
+fn without_remote() -> Shop {
+    let shop = Shop::new();
+    shop.sandbox.git(&shop.repo, ["remote", "remove", "origin"]);
+    shop
+}
+
+/// Runs garbage collection for every workspace and returns the jobs whose workspaces are left.
+fn left_by_gc(shop: &Shop) -> Vec<String> {
+    let _ = shop.way(["ws", "gc", "--older-than", "0s"]).ok();
+    shop.workspaces().iter().map(|one| one["job_id"].as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn work_goes_into_a_repository_without_a_remote_and_its_workspace_goes_once_it_is_merged() {
+    let shop = without_remote();
+    let job = shop.job(&[], "echo two >> file; git commit -qam Two");
+    let id = job["id"].as_str().unwrap();
+    assert_eq!(left_by_gc(&shop), [id]);
+    let before = fs::read(shop.repo.join("file")).unwrap();
+    let delivered = shop.way(["job", "deliver", id, "--json"]).data();
+    let branch = format!("waypost/{id}");
+    let delivered = &delivered["delivered"];
+    assert_eq!((&delivered["branch"], &delivered["remote"]), (&json!(branch), &Value::Null));
+    assert_eq!(delivered["landed_in"].as_str().unwrap(), shop.repo.to_str().unwrap());
+    assert_eq!(shop.sandbox.git(&shop.repo, ["rev-parse", &branch]).trim(), delivered["commit"].as_str().unwrap());
+    assert_eq!(fs::read(shop.repo.join("file")).unwrap(), before);
+    // A branch that is not merged may be deleted, so the workspace stays.
+    assert_eq!(shop.way(["ws", "merged", "--json"]).data()[0]["merged"], "no");
+    assert_eq!(left_by_gc(&shop), [id]);
+    shop.sandbox.git(&shop.repo, ["merge", "--quiet", "--ff-only", &branch]);
+    assert_eq!(shop.way(["ws", "merged", "--json"]).data()[0]["merged"], "whole");
+    assert_eq!(left_by_gc(&shop), Vec::<String>::new());
+
+    // Merged as another commit, and without asking before.
+    let job = shop.job(&[], "echo three > three; git add three; git commit -qm Three; echo four > four");
+    let id = job["id"].as_str().unwrap();
+    let said = shop.way(["ws", "land", id, "--commit", "Four", "--branch", "topic"]).ok().stdout;
+    assert!(said.contains("as branch topic\nTo merge it: git merge topic\n"), "{said}");
+    assert_eq!(left_by_gc(&shop), [id]);
+    shop.sandbox.git(&shop.repo, ["merge", "--quiet", "--squash", "topic"]);
+    shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-m", "Three and four"]);
+    assert_eq!(left_by_gc(&shop), Vec::<String>::new());
+}
+
+#[test]
+fn a_delivery_resets_no_branch_of_the_source_and_none_that_is_checked_out() {
+    let shop = without_remote();
+    shop.sandbox.git(&shop.repo, ["branch", "theirs"]);
+    let other = shop.sandbox.path("other");
+    shop.sandbox.git(&shop.repo, ["worktree", "add", "--quiet", other.to_str().unwrap(), "theirs"]);
+    shop.sandbox.git(&other, ["commit", "--quiet", "--allow-empty", "-m", "Theirs"]);
+    let before = shop.sandbox.git(&shop.repo, ["for-each-ref"]);
+    let job = shop.job(&[], "echo two >> file; git commit -qam Two");
+    for branch in ["main", "theirs"] {
+        let run = shop.way(["job", "deliver", job["id"].as_str().unwrap(), "--branch", branch]).fails(4);
+        assert!(run.stderr.contains("hint: choose another branch"), "{}", run.whole());
+    }
+    assert_eq!(shop.sandbox.git(&shop.repo, ["for-each-ref"]), before);
+}
+
+#[test]
+fn the_work_of_a_git_worktree_is_delivered_too() {
+    let shop = Shop::new();
+    let job = shop.job(&["--strategy", "worktree"], "echo two >> file; git commit -qam Two");
+    let id = job["id"].as_str().unwrap();
+    assert_eq!(shop.way(["ws", "merged", id, "--json"]).data()[0]["merged"], "no");
+    let delivered = shop.way(["job", "deliver", id, "--json"]).data();
+    let branch = format!("waypost/{id}");
+    assert_eq!(
+        shop.sandbox.git(&shop.remote, ["rev-parse", &branch]).trim(),
+        delivered["delivered"]["commit"].as_str().unwrap()
+    );
+    let _ = shop.way(["job", "deliver", id, "--local", "--branch", "topic"]).ok();
+    assert_eq!(shop.sandbox.git(&shop.repo, ["log", "-1", "--format=%s", "topic"]), "Two\n");
+}
+
+#[test]
+fn one_workspace_that_cannot_be_read_does_not_hide_whether_the_others_are_merged() {
+    let shop = without_remote();
+    let odd = shop.job(&[], "echo two >> file; git commit -qam Two");
+    let job = shop.job(&[], "echo two >> file; git commit -qam Two");
+    fs::rename(path(&odd["workspace_dir"]).join(".git"), shop.sandbox.path("taken")).unwrap();
+    let run = shop.way(["ws", "merged", "--json"]).ok();
+    let answer: Value = serde_json::from_str(&run.stdout).unwrap();
+    let of = |job: &Value| {
+        let all = answer["data"].as_array().unwrap();
+        all.iter().find(|one| one["workspace"] == job["workspace_id"]).unwrap().clone()
+    };
+    assert_eq!((&of(&job)["merged"], &of(&job)["error"]), (&json!("no"), &Value::Null));
+    assert_eq!(of(&odd)["merged"], Value::Null);
+    assert!(of(&odd)["error"].as_str().unwrap().contains("does not have its own git directory"), "{answer}");
+    assert_eq!(answer["warnings"].as_array().unwrap().len(), 1, "{answer}");
+    let _ = shop.way(["ws", "merged", odd["id"].as_str().unwrap()]).fails(7);
+}
+
+#[test]
+fn a_relative_origin_works_in_a_workspace() {
+    let shop = Shop::new();
+    shop.sandbox.git(&shop.repo, ["remote", "set-url", "origin", "../remote.git"]);
+    let job = shop.job(&[], "git fetch -q origin main && echo two >> file && git commit -qam Two");
+    assert_eq!(job["status"], "completed", "{job}");
+    let url = shop.sandbox.git(path(&job["workspace_dir"]), ["remote", "get-url", "origin"]);
+    assert_eq!(url.trim(), shop.remote.canonicalize().unwrap().to_str().unwrap());
+    let id = job["id"].as_str().unwrap();
+    let _ = shop.way(["job", "deliver", id]).ok();
+    assert_eq!(shop.sandbox.git(&shop.remote, ["log", "-1", "--format=%s", &format!("waypost/{id}")]), "Two\n");
+    assert_eq!(shop.way(["ws", "merged", id, "--json"]).data()[0]["merged"], "no");
+}
