@@ -1,4 +1,4 @@
-//! Snapshots of workspaces that have no mirror: copies of all their files, beside the workspaces.
+//! Snapshots of workspaces that have no mirror: copies of all their files, outside of caches.
 //!
 //! A directory without version control and a Mercurial share have no git objects to save; those of a git worktree or a
 //! jj workspace would go to the user's own repository. A copy appears under its name only when it is complete and on
@@ -39,7 +39,7 @@ struct About {
 /// Saves a copy of everything in a workspace under a name. An existing name is an error.
 pub fn save_copy(plan: &Plan, id: &Name) -> Result<Snapshot> {
     check_dir(&plan.workspace)?;
-    let dir = dir(&plan.workspaces);
+    let dir = dir_of(plan);
     let cannot = |error: io::Error| Error::unavailable(format!("cannot write {}", dir.display())).because(error);
     create_private_dir(&dir).map_err(cannot)?;
     let _lock = FileLock::acquire(&dir.join("lock"), LOCK_TIMEOUT)?;
@@ -77,8 +77,11 @@ pub fn replace_copy(from: &Path, to: &Path) -> Result<()> {
 }
 
 /// Deletes a copy that an interrupted process left incomplete.
-pub(super) fn sweep(workspaces: &Path) -> Result<()> {
-    let dir = dir(workspaces);
+pub(super) fn sweep(workspaces: &Path, saved: Option<&Path>) -> Result<()> {
+    sweep_in(&dir(workspaces)).and(saved.map_or(Ok(()), sweep_in))
+}
+
+fn sweep_in(dir: &Path) -> Result<()> {
     if dir.join("new").symlink_metadata().is_err() {
         return Ok(());
     }
@@ -87,10 +90,18 @@ pub(super) fn sweep(workspaces: &Path) -> Result<()> {
     remove_if_there(&dir.join("new"))
 }
 
-/// Lists the copies of workspaces, of all or of one source repository.
-pub fn copies(workspaces: &Path, source: Option<&Path>) -> Result<Vec<Snapshot>> {
-    let dir = dir(workspaces);
-    let entries = match fs::read_dir(&dir) {
+/// Lists the copies of workspaces, of all or of one source repository. Earlier versions kept them beside the workspaces.
+pub fn copies(workspaces: &Path, saved: Option<&Path>, source: Option<&Path>) -> Result<Vec<Snapshot>> {
+    let mut found = copies_in(&dir(workspaces), source)?;
+    if let Some(saved) = saved {
+        found.extend(copies_in(saved, source)?);
+    }
+    found.sort_by(|one, other| one.id.cmp(&other.id));
+    Ok(found)
+}
+
+fn copies_in(dir: &Path, source: Option<&Path>) -> Result<Vec<Snapshot>> {
+    let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(Error::unavailable(format!("cannot read {}", dir.display())).because(error)),
@@ -106,7 +117,6 @@ pub fn copies(workspaces: &Path, source: Option<&Path>) -> Result<Vec<Snapshot>>
             found.push(snapshot_of(&id, &entry.path(), about));
         }
     }
-    found.sort_by(|one, other| one.id.cmp(&other.id));
     Ok(found)
 }
 
@@ -158,9 +168,16 @@ fn read(path: &Path) -> Result<About> {
 }
 
 fn snapshot_of(id: &Name, path: &Path, about: About) -> Snapshot {
+    let saved_at = path.join(ABOUT_FILE).metadata().and_then(|found| found.modified()).ok();
+    let time = saved_at.and_then(|time| time.duration_since(std::time::UNIX_EPOCH).ok());
     Snapshot {
         id: id.clone(),
         strategy: about.plan.strategy,
+        time: time.and_then(|time| i64::try_from(time.as_millis()).ok()),
+        size: waypost_fs::measure_tree(path).ok().map(|usage| usage.bytes),
+        origin: Some(format!("Workspace {}", about.plan.name)),
+        kept_in: Some(path.to_owned()),
+        reference: None,
         commit: None,
         tree: None,
         head: about.head,
@@ -176,6 +193,11 @@ fn check_dir(path: &Path) -> Result<()> {
         return Ok(());
     }
     Err(Error::refused(format!("{} is not the directory that Waypost made", path.display())))
+}
+
+/// The directory of a plan's copies.
+fn dir_of(plan: &Plan) -> PathBuf {
+    plan.saved.clone().unwrap_or_else(|| dir(&plan.workspaces))
 }
 
 fn dir(workspaces: &Path) -> PathBuf {

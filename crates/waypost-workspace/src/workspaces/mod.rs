@@ -26,6 +26,7 @@ mod reflog;
 mod remove;
 mod repair;
 mod results;
+mod saved;
 mod setup;
 mod snapshot;
 mod snapshot_refs;
@@ -53,6 +54,7 @@ pub use results::{
     Conflict, Merge, Work as TaskWork, count_uncommitted, finish_merge, is_in_branches, keep_result, leave_conflict,
     merge as merge_work, release_results, resolved,
 };
+pub use saved::{remove_from_mirror, remove_snapshot, saved_in, saved_in_hg};
 pub use setup::{SetUp, Trust, Trusted, include, set_up};
 pub use snapshot::{export, keep_abandoned, restore, snapshot, snapshots, snapshots_of};
 pub use upkeep::{Packed, upkeep};

@@ -131,6 +131,9 @@ pub struct Plan {
     /// The branch to work on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
+    /// The directory of saved work, which is no cache.
+    #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
+    pub saved: Option<PathBuf>,
     /// The URL of the remote, without secrets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub origin: Option<String>,
@@ -212,6 +215,21 @@ pub struct Snapshot {
     pub id: Name,
     /// The strategy of a workspace that is made from it.
     pub strategy: Strategy,
+    /// When it was saved, in milliseconds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub time: Option<i64>,
+    /// Its size in bytes: that of the copy, or of the objects that only it needs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub size: Option<u64>,
+    /// What was saved: a workspace or a worktree.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub origin: Option<String>,
+    /// The repository that keeps it, or the directory of the copy.
+    #[serde(default, skip_serializing_if = "Option::is_none", with = "path_text::optional")]
+    pub kept_in: Option<PathBuf>,
+    /// Its ref in that repository.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reference: Option<String>,
     /// The commit that holds it; none for a copy of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,

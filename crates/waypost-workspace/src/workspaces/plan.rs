@@ -24,6 +24,7 @@ pub fn plan(request: &Request<'_>) -> Result<Plan> {
         checkout: None,
         git_dir: None,
         mirror: None,
+        saved: request.places.mirrors.parent().map(|home| home.join("saved")),
         base: None,
         base_ref: None,
         branch: None,

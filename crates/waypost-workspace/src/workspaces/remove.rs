@@ -7,7 +7,6 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::FileIdentity;
 
@@ -15,7 +14,6 @@ use super::abandon::forget;
 use super::examine::examine;
 use super::model::{Identity, Plan, Strategy};
 use super::open_processes::check_no_process_in;
-use super::plan::source;
 use super::trash::{delete, delete_trash};
 use super::{copies, overlay};
 use crate::worktrees;
@@ -55,14 +53,14 @@ pub fn remove(plan: &Plan, identity: Identity, work: Work) -> Result<()> {
 }
 
 /// Deletes everything in the trash, and incomplete copies. Returns an error for each entry that could not be deleted.
-pub fn sweep_trash(workspaces: &Path) -> Result<Vec<Error>> {
+pub fn sweep_trash(workspaces: &Path, saved: Option<&Path>) -> Result<Vec<Error>> {
     let mut failed = Vec::new();
     let pools = entries(&workspaces.join("pool"))?;
     for dir in pools.into_iter().filter(|pool| pool.is_dir()).chain([workspaces.to_owned()]) {
         let trash = entries(&dir.join("trash"))?;
         failed.extend(trash.iter().filter_map(|path| delete_trash(path, None).err()));
     }
-    failed.extend(copies::sweep(workspaces).err());
+    failed.extend(copies::sweep(workspaces, saved).err());
     Ok(failed)
 }
 
@@ -79,7 +77,7 @@ fn check(plan: &Plan, work: Work) -> Result<()> {
     check_no_process_in(&plan.home())?;
     if plan.strategy == Strategy::Jj {
         // It takes one command, and the snapshot stays in the repository.
-        worktrees::save(&source(plan)?, &plan.workspace, plan.name.as_str(), Timestamp::from_millis(0))?;
+        worktrees::snapshot_jj(&plan.workspace)?;
     }
     if work == Work::MayGo {
         return Ok(());

@@ -6,7 +6,7 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Kind, Result};
 use waypost_fs::sync_file_system;
 
 use super::beside::beside;
@@ -17,7 +17,8 @@ use super::model::{Name, Plan, Restored, Snapshot, Strategy};
 use super::overlay::enter;
 use super::reflog::{abandoned, tips};
 use super::repair::ensure_usable;
-use super::snapshot_refs::{REFS, SNAPSHOTS, delete, foreign_error, list, read, reference, refs_of};
+use super::saved;
+use super::snapshot_refs::{REFS, SNAPSHOTS, foreign_error, list, read, reference, refs_of};
 use crate::vcs::run::Git;
 use crate::worktrees::commit_everything;
 
@@ -44,6 +45,7 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
     sync_file_system(mirror.path())
         .map_err(|error| Error::unavailable(format!("cannot sync {}", mirror.path().display())).because(error))?;
     let mut saved = read(&mirror, id)?;
+    saved.kept_in = Some(saved::keep(plan, &mirror, id)?);
     saved.left_out = left_out;
     Ok(saved)
 }
@@ -51,9 +53,11 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
 /// Lists the snapshots of all workspaces of the same source repository.
 pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
     if is_saved_as_copy(plan) {
-        return copies(&plan.workspaces, plan.source.as_deref());
+        return copies(&plan.workspaces, plan.saved.as_deref(), plan.source.as_deref());
     }
-    snapshots_of(mirror_of(plan)?.path())
+    let mut all = snapshots_of(mirror_of(plan)?.path())?;
+    all.extend(saved::in_keeper(plan)?);
+    Ok(all)
 }
 
 /// Lists the snapshots in a mirror. A missing mirror has none.
@@ -63,21 +67,29 @@ pub fn snapshots_of(mirror: &Path) -> Result<Vec<Snapshot>> {
         return Ok(Vec::new());
     }
     ensure_usable(&mirror)?;
-    list(&mirror, SNAPSHOTS, REFS)
+    list(&mirror.git(), mirror.path(), SNAPSHOTS, REFS)
 }
 
 /// Restores a snapshot in a workspace: one of its own, or of another workspace of the same repository.
 ///
 /// The current state is saved as `before`, if a name is given and the state differs. With git, ignored files stay.
 pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored> {
-    let saved_copy = copies(&plan.workspaces, plan.source.as_deref())?.into_iter().find(|one| one.id == *id);
+    let saved_copies = copies(&plan.workspaces, plan.saved.as_deref(), plan.source.as_deref())?;
+    let saved_copy = saved_copies.into_iter().find(|one| one.id == *id);
     if let Some((wanted, path)) = saved_copy.and_then(|one| Some((one.clone(), one.path?))) {
         let before = before.map(|before| snapshot(plan, before)).transpose()?;
         restore_copy(plan, &path)?;
         return Ok(Restored { snapshot: wanted, before, left_alone: Vec::new() });
     }
     let mirror = mirror_of(plan)?;
-    let wanted = read(&mirror, id)?;
+    let wanted = match read(&mirror, id) {
+        // The mirror is a cache: another repository keeps what it has lost.
+        Err(error) if error.kind() == Kind::NotFound => {
+            saved::fetch(plan, &mirror, id)?;
+            read(&mirror, id)?
+        }
+        found => found?,
+    };
     let (Some(commit), Some(head)) = (&wanted.commit, &wanted.head) else { return Err(foreign_error(id)) };
     let left_out = nested(&plan.workspace)?;
     let saved = before.map(|before| snapshot(plan, before)).transpose()?;
@@ -85,7 +97,7 @@ pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored
     if let Some(saved) = saved.as_ref().filter(|saved| is_same(saved))
         && staged(&mirror, saved)? == staged(&mirror, &wanted)?
     {
-        delete(&mirror, &saved.id)?;
+        saved::remove(plan, &mirror, &saved.id)?;
         let left_alone = restore_refs(&open(plan)?, &mirror, id)?;
         return Ok(Restored { snapshot: wanted, before: None, left_alone });
     }
@@ -194,7 +206,7 @@ pub fn keep_abandoned(plan: &Plan) -> Result<Vec<String>> {
 fn restore_refs(git: &Git, mirror: &Mirror, id: &Name) -> Result<Vec<String>> {
     let mut left_alone = Vec::new();
     let has_stashes = git.command().args(["rev-parse", "--verify", "--quiet", "refs/stash"]).succeeds()?;
-    for (name, commit) in refs_of(mirror, id)? {
+    for (name, commit) in refs_of(&mirror.git(), id)? {
         let is_restored = match name.strip_prefix("stash/") {
             Some(_) => !has_stashes && git.command().args(["stash", "store", "-m", "Restored", &commit]).succeeds()?,
             // An empty old value: only if the ref does not exist.
@@ -208,21 +220,15 @@ fn restore_refs(git: &Git, mirror: &Mirror, id: &Name) -> Result<Vec<String>> {
 }
 
 /// Writes a snapshot with its whole history into a bundle, from which git can clone and fetch.
-pub fn export(mirror: &Path, id: &Name, file: &Path) -> Result<()> {
-    let mirror = Mirror::at(mirror);
-    ensure_usable(&mirror)?;
-    let refs = read(&mirror, id)?.refs.into_iter().map(|name| format!("{REFS}{id}/{name}"));
+pub fn export(snapshot: &Snapshot, file: &Path) -> Result<()> {
+    let (Some(repository), Some(own)) = (&snapshot.kept_in, &snapshot.reference) else {
+        return Err(foreign_error(&snapshot.id));
+    };
+    let refs = snapshot.refs.iter().map(|name| format!("{REFS}{}/{name}", snapshot.id));
     let file = std::path::absolute(file)
         .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
-    mirror
-        .git()
-        .command()
-        .args(["bundle", "create", "--quiet"])
-        .arg(file)
-        .arg(reference(id))
-        .args(refs)
-        .stdout()
-        .map(drop)
+    let git = Git::of_repository(repository)?;
+    git.command().args(["bundle", "create", "--quiet"]).arg(file).arg(own).args(refs).stdout().map(drop)
 }
 
 /// Returns the tree hash of all files of a workspace that are not ignored.

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
@@ -151,12 +150,11 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
 /// Saves a worktree as a commit under its own ref. The worktree and its index do not change.
 ///
 /// As with git stash, the staged state is a second parent, because it may differ from the files.
-pub(super) fn save(path: &Path, message: &str, label: &str, now: Timestamp) -> Result<Saved> {
+pub(super) fn save(path: &Path, message: &str, name: &str) -> Result<Saved> {
     let git = Git::in_worktree(path)?;
     let saved = commit_everything(&git, &git_dir(&git)?, path, message, &[])?;
-    let name = format!("refs/waypost/snapshots/{label}/{}", now.as_millis());
-    git.command().args(["update-ref", &name, &saved, ""]).stdout()?;
-    Ok(Saved { restored_by: format!("git worktree add {} {name}", path.display()), name })
+    git.command().args(["update-ref", name, &saved, ""]).stdout()?;
+    Ok(Saved { restored_by: format!("git worktree add {} {name}", path.display()), name: name.to_owned() })
 }
 
 /// Commits all files that are not ignored, except `except`, and the staged state as second parent. No ref points to the

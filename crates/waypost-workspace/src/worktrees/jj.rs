@@ -36,7 +36,9 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
     Ok(findings)
 }
 
-pub(super) fn save(path: &Path) -> Result<Saved> {
+/// Snapshots the files of a workspace into its working-copy commit. With a ref, git keeps the commit and `way ws snapshots`
+/// lists it.
+pub(super) fn save(path: &Path, reference: Option<&str>) -> Result<Saved> {
     let commit = || jj(path).args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout();
     let mut name = commit()?;
     // jj compares files by size and time, which an edit can leave unchanged.
@@ -48,6 +50,9 @@ pub(super) fn save(path: &Path) -> Result<Saved> {
             name = commit()?;
         }
     }
+    if let (Some(reference), Some(git_dir)) = (reference, jj(path).args(["git", "root"]).stdout_or_none()?) {
+        Git::of_repository(Path::new(&git_dir))?.command().args(["update-ref", reference, &name]).stdout()?;
+    }
     Ok(Saved { restored_by: format!("jj new {name}"), name })
 }
 
@@ -55,7 +60,7 @@ pub(super) fn remove(checkout: &Checkout, name: &str, path: &Path) -> Result<()>
     let identity = FileIdentity::of(path)
         .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
     // Snapshot again, to save files that were written since.
-    save(path)?;
+    save(path, None)?;
     forget(checkout, name)?;
     remove_tree(path, identity)
 }

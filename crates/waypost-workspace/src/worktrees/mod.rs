@@ -127,12 +127,18 @@ pub struct Saved {
 /// Saves in the repository everything that [`examine`] reports as at risk.
 pub fn save(checkout: &Checkout, path: &Path, label: &str, now: Timestamp) -> Result<Saved> {
     let message = format!("Worktree {} before it was removed", path.display());
+    let reference = format!("refs/waypost/snapshots/{label}/{}", now.as_millis());
     match checkout.vcs {
-        Vcs::Git => git::save(path, &message, label, now),
-        Vcs::Jj => jj::save(path),
+        Vcs::Git => git::save(path, &message, &reference),
+        Vcs::Jj => jj::save(path, Some(&reference)),
         Vcs::Hg => hg::save(path, &message),
         Vcs::Sl | Vcs::None => Err(unsupported_error(checkout.vcs)),
     }
+}
+
+/// Snapshots the files of a jj workspace into a commit of its repository.
+pub(crate) fn snapshot_jj(path: &Path) -> Result<()> {
+    jj::save(path, None).map(drop)
 }
 
 /// Removes a worktree that was examined. Unless its work was `saved`, it must still be clean.

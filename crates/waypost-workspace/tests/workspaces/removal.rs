@@ -230,7 +230,7 @@ fn t15_swapping_directories_for_links_during_a_removal_harms_nothing_outside() {
                 });
                 // The removal may fail because of the swaps, but must not delete anything outside.
                 let _ = remove(&plan, identity(&made), Work::MayGo);
-                let _ = sweep_trash(&scene.workspaces());
+                let _ = sweep_trash(&scene.workspaces(), None);
                 is_over.store(true, Ordering::Relaxed);
                 swapper.join().unwrap()
             });
@@ -254,7 +254,7 @@ fn f49_an_interrupted_removal_is_resumed() {
         assert_eq!(refs, "");
         let (plan, made) = scene.make(&repo, "job");
         fs::rename(plan.home(), plan.trash()).unwrap();
-        assert_eq!(sweep_trash(&scene.workspaces()).unwrap().len(), 0);
+        assert_eq!(sweep_trash(&scene.workspaces(), None).unwrap().len(), 0);
         assert!(!plan.trash().exists());
         remove_safely(&plan, &made).unwrap();
     });

@@ -27,4 +27,4 @@ pub use records::{REMOVAL_FAILED, containing, find, is_pooled, list, measure, pi
 pub use remove::{Examined, Force, Removed, examine, remove};
 pub use results::{count_uncommitted, has_files, keep_result, local, release_results, resolved_conflict, sources_of};
 pub use rules::{Rules, Verdict, collect, default_rules, judge, upkeep};
-pub use snapshots::{damaged_mirrors, export, find_snapshot, restore, snapshot, snapshots};
+pub use snapshots::{damaged_mirrors, export, find_snapshot, remove_snapshot, restore, snapshot, snapshots};

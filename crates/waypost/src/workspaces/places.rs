@@ -58,6 +58,11 @@ pub(super) fn mirror(session: &Session) -> Result<Option<PathBuf>> {
     }
 }
 
+/// Returns the directory of this user's saved work, which is no cache.
+pub(super) fn saved_dir(session: &Session) -> Option<PathBuf> {
+    session.place.in_home("saved").map(|(path, _)| path)
+}
+
 pub(super) fn mirrors(session: &Session) -> Result<PathBuf> {
     let known = session.place.in_home("mirrors").map(|(path, _)| path);
     known.ok_or_else(|| Error::invalid("workspaces need a home directory").hint("set HOME or WAYPOST_HOME"))

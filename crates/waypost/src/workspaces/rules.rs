@@ -6,7 +6,7 @@ use waypost_core::time::{Timestamp, parse_duration_ms};
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Packed};
 
-use super::places::{mirrors, root};
+use super::places::{mirrors, root, saved_dir};
 use super::records::{is_pooled, list, measure, recover_interrupted};
 use super::remove::{Force, Removed, examine, remove};
 use super::results::release_results;
@@ -86,7 +86,7 @@ pub fn judge(session: &mut Session, rules: &Rules, now: Timestamp) -> Result<Vec
 pub fn collect(session: &mut Session, verdicts: &[Verdict]) -> Result<Vec<Result<Removed>>> {
     let removed = verdicts.iter().filter(|verdict| verdict.goes);
     let removed = removed.map(|verdict| remove(session, &verdict.workspace, Force::No)).collect();
-    for error in tools::sweep_trash(&root(session)?)? {
+    for error in tools::sweep_trash(&root(session)?, saved_dir(session).as_deref())? {
         log::debug!("cannot empty the trash: {}", error.full_message());
     }
     Ok(removed)

@@ -54,8 +54,7 @@ enum Command {
     Gc(remove::GcArgs),
     /// Save the content of a workspace, including untracked files
     Snapshot(OneArgs),
-    /// List the snapshots of this repository's workspaces
-    Snapshots,
+    Snapshots(save::SnapshotsArgs),
     Restore(save::RestoreArgs),
     Export(save::ExportArgs),
     /// Print the path of a workspace, and remount it if it is an overlay
@@ -90,7 +89,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Rm(args) => remove::rm(cx, session, args),
         Command::Gc(args) => remove::gc(cx, session, args),
         Command::Snapshot(args) => save::snapshot(cx, session, &args.workspace),
-        Command::Snapshots => save::snapshots(cx, session),
+        Command::Snapshots(args) => save::snapshots(cx, session, args),
         Command::Restore(args) => save::restore(cx, session, args),
         Command::Export(args) => save::export(cx, session, args),
         Command::Enter(args) => make::enter(cx, session, &args.workspace),

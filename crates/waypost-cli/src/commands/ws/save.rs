@@ -4,13 +4,26 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
+use waypost_core::time::Timestamp;
 use waypost_core::{Result, path_text};
-use waypost_workspace::workspaces::{Name, Snapshot};
+use waypost_workspace::workspaces::Name;
 
 use crate::CommandContext;
 use crate::ui::{DIM, cell, styled};
+use waypost::bytes;
 use waypost::session::Session;
 use waypost::workspaces::{self, WorkspaceRequest};
+
+/// List everything that was saved of this repository, or delete some of it
+///
+/// Has the snapshots of workspaces, which are kept in ~/.waypost/saved, and the work that way worktree rm --force saved in
+/// the repository itself.
+#[derive(clap::Args)]
+pub(super) struct SnapshotsArgs {
+    /// Snapshot to delete; may be given repeatedly
+    #[arg(long, value_name = "SNAPSHOT")]
+    remove: Vec<String>,
+}
 
 /// Restore a snapshot, in a new workspace or an existing one
 #[derive(clap::Args)]
@@ -43,21 +56,41 @@ pub(super) fn snapshot(cx: &mut CommandContext, session: &mut Session, reference
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn snapshots(cx: &mut CommandContext, session: &Session) -> Result<ExitCode> {
+pub(super) fn snapshots(cx: &mut CommandContext, session: &mut Session, args: &SnapshotsArgs) -> Result<ExitCode> {
+    if !args.remove.is_empty() {
+        let names = args.remove.iter().map(|name| Name::try_from(name.clone())).collect::<Result<Vec<_>>>()?;
+        // All or nothing, as far as the names are concerned.
+        names.iter().try_for_each(|name| workspaces::find_snapshot(session, name).map(drop))?;
+        let mut removed = Vec::new();
+        for name in &names {
+            removed.push(workspaces::remove_snapshot(session, name)?);
+        }
+        cx.ui.answer(&removed, |text| {
+            for one in &removed {
+                text.line(format!("Deleted snapshot {}", one.id));
+            }
+        })?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let all = workspaces::snapshots(session)?;
+    let now = session.now()?;
     cx.ui.answer(&all, |text| {
-        let place = |one: &Snapshot| match (&one.commit, &one.path) {
-            (Some(commit), _) => commit.clone(),
-            (None, Some(path)) => path.display().to_string(),
-            (None, None) => String::new(),
-        };
-        let rows: Vec<_> = all
-            .iter()
-            .map(|one| {
-                vec![cell(&one.id), cell(one.strategy), styled(DIM, place(one)), styled(DIM, one.refs.join(" "))]
-            })
-            .collect();
-        text.table(&rows);
+        let titles = ["ID", "SAVED", "SIZE", "ORIGIN", "KEPT IN"].map(|title| styled(DIM, title));
+        let rows = all.iter().map(|one| {
+            let saved = one.time.map_or_else(|| "-".to_owned(), |time| Timestamp::from_millis(time).ago(now));
+            vec![
+                cell(&one.id),
+                cell(saved),
+                cell(one.size.map_or_else(|| "-".to_owned(), bytes::humanize)),
+                cell(one.origin.as_deref().unwrap_or("-")),
+                styled(DIM, one.kept_in.as_ref().map(|path| path.display().to_string()).unwrap_or_default()),
+                styled(DIM, one.refs.join(" ")),
+            ]
+        });
+        let rows: Vec<_> = std::iter::once(Vec::from(titles)).chain(rows).collect();
+        if !all.is_empty() {
+            text.table(&rows);
+        }
     })?;
     if all.is_empty() {
         cx.ui.note("no snapshots yet");

@@ -273,3 +273,83 @@ fn p20_packing_a_mirror_removes_no_object_that_a_workspace_borrows() {
     let (_, workspace) = made(&shop, "clone");
     assert_eq!(shop.sandbox.git(&workspace, ["status", "--porcelain"]), "");
 }
+
+/// The snapshots that are listed.
+fn listed(shop: &Shop) -> Vec<Value> {
+    shop.way(["ws", "snapshots", "--json"]).data().as_array().unwrap().clone()
+}
+
+#[test]
+fn everything_saved_is_in_one_list_with_time_size_and_origin_and_can_be_deleted() {
+    let shop = Shop::new();
+    let (id, workspace) = made(&shop, "clone");
+    shop.sandbox.write(workspace.join("new"), "precious\n");
+    let _ = shop.way(["ws", "rm", "--force", &id]).ok();
+    let (copied, workspace) = made(&shop, "copy");
+    shop.sandbox.write(workspace.join("new"), "copied\n");
+    let _ = shop.way(["ws", "snapshot", &copied]).ok();
+    let topic = shop.sandbox.path("topic");
+    let _ = shop.way(["worktree", "add", "topic", topic.to_str().unwrap()]).ok();
+    shop.sandbox.write(topic.join("new"), "in a worktree\n");
+    let _ = shop.way(["worktree", "rm", "--force", "topic"]).ok();
+
+    let all = listed(&shop);
+    let origins: Vec<_> = all.iter().map(|one| one["origin"].as_str().unwrap().to_owned()).collect();
+    let expected = [format!("Workspace {id}"), format!("Workspace {copied}"), format!("Worktree {}", topic.display())];
+    assert_eq!(origins.iter().collect::<std::collections::BTreeSet<_>>(), expected.iter().collect());
+    for one in &all {
+        assert!(one["time"].as_i64().unwrap() > 1_600_000_000_000 && one["size"].as_u64().unwrap() > 0, "{one}");
+        assert!(path(&one["kept_in"]).exists(), "{one}");
+    }
+    let shown = shop.way(["ws", "snapshots"]).ok().stdout;
+    assert!(shown.contains("SAVED") && shown.contains(&format!("Worktree {}", topic.display())), "{shown}");
+
+    // The work of a removed worktree comes back as that of a workspace does.
+    let of = |origin: &str| all.iter().find(|one| one["origin"].as_str().unwrap().starts_with(origin)).unwrap();
+    let worktree = of("Worktree")["id"].as_str().unwrap();
+    let restored = shop.way(["ws", "restore", worktree, "--json"]).data();
+    assert_eq!(fs::read_to_string(path(&restored["workspace"]["path"]).join("new")).unwrap(), "in a worktree\n");
+    let bundle = shop.sandbox.path("saved.bundle");
+    let _ = shop.way(["ws", "export", worktree, bundle.to_str().unwrap()]).ok();
+    assert!(bundle.exists());
+
+    // An unknown name deletes nothing.
+    let _ = shop.way(["ws", "snapshots", "--remove", worktree, "--remove", "nothing"]).fails(3);
+    assert_eq!(listed(&shop).len(), 3);
+    for one in &all {
+        let _ = shop.way(["ws", "snapshots", "--remove", one["id"].as_str().unwrap()]).ok();
+    }
+    assert_eq!(listed(&shop), Vec::<Value>::new());
+    let mirror = crate::support::mirrors::mirror(&shop);
+    let keeper = shop.sandbox.path("home/.waypost/saved").join(mirror.file_name().unwrap());
+    for repository in [&shop.repo, &mirror, &keeper] {
+        assert_eq!(shop.sandbox.git(repository, ["for-each-ref", "refs/waypost/snapshots", "refs/waypost/saved"]), "");
+    }
+}
+
+#[test]
+fn saved_work_survives_the_deletion_of_the_caches() {
+    for strategy in ["clone", "copy"] {
+        let shop = Shop::new();
+        let (id, workspace) = made(&shop, strategy);
+        shop.sandbox.write(workspace.join("new"), "precious\n");
+        if strategy == "clone" {
+            shop.sandbox.git(&workspace, ["branch", "aside"]);
+            shop.sandbox.git(&workspace, ["commit", "--quiet", "--allow-empty", "-m", "Mine"]);
+        }
+        let saved = shop.way(["ws", "snapshot", &id, "--json"]).data()["id"].as_str().unwrap().to_owned();
+        for cache in ["mirrors", "workspaces"] {
+            let cache_dir = shop.sandbox.path("home/.waypost").join(cache);
+            if cache_dir.exists() {
+                fs::rename(cache_dir, shop.sandbox.path(format!("deleted-{cache}"))).unwrap();
+            }
+        }
+        assert_eq!(listed(&shop).len(), 1, "{strategy}");
+        let restored = shop.way(["ws", "restore", &saved, "--json"]).data();
+        let place = path(&restored["workspace"]["path"]);
+        assert_eq!(fs::read_to_string(place.join("new")).unwrap(), "precious\n", "{strategy}");
+        if strategy == "clone" {
+            assert_eq!(shop.sandbox.git(place, ["log", "-1", "--format=%s"]), "Mine\n");
+        }
+    }
+}
