@@ -377,3 +377,29 @@ fn usage_errors_are_json_if_asked() {
     assert!(run.stderr.contains("status"), "{}", run.stderr);
     assert!(run.stdout.is_empty());
 }
+
+#[test]
+fn g21_names_that_look_like_options_or_paths_are_refused() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.write(repo.join("plan"), "a: x\n");
+    let long = "x".repeat(4 << 20);
+    for name in ["../x", "a/../x", "..", ".", "-x", " x", "a\nb"] {
+        for args in [
+            &["workflow", "create", "--", name][..],
+            &["template", "save", "--plan", "plan", "--", name],
+            &["agent", "register", "--", name],
+        ] {
+            let run = sandbox.way(&repo, args.iter()).fails(2);
+            assert!(run.stderr.contains("cannot be the name of a"), "{args:?}: {}", run.stderr);
+        }
+        sandbox.write(repo.join("named"), format!("[{{\"name\": {}}}]", serde_json::Value::from(name)));
+        let _ = sandbox.way(&repo, ["workflow", "create", "w", "--plan", "named"]).fails(2);
+    }
+    sandbox.write(repo.join("named"), format!("[{{\"name\": \"{long}\"}}]"));
+    let run = sandbox.way(&repo, ["workflow", "create", "w", "--plan", "named"]).fails(2);
+    assert!(run.stderr.len() < 1_000, "the error repeats {} bytes", run.stderr.len());
+    for name in ["v1.2", "a/b", "x-", "..x", "fix: the parser"] {
+        let _ = sandbox.way(&repo, ["workflow", "create", name]).ok();
+    }
+}

@@ -76,14 +76,23 @@ pub(crate) fn described(changed: Value, more: Value) -> Value {
     Value::Object(data)
 }
 
-/// Refuses a name that is empty, too long, or has control characters or spaces at its ends.
+/// Maximum length of a name.
+const MAX_NAME_BYTES: usize = 200;
+
+/// Refuses a name that is empty or too long, has control characters or spaces at its ends, or that a program could take for
+/// an option or a path that leads elsewhere.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if name.trim().is_empty() {
         return Err(Error::invalid(format!("a {what} needs a name")));
     }
-    if name.len() > 200 || name.trim() != name || name.chars().any(char::is_control) {
-        return Err(Error::invalid(format!("{name:?} cannot be the name of a {what}"))
-            .hint("up to 200 bytes on one line, with no space at its ends"));
+    let is_path = name.split(['/', '\\']).any(|part| part == "." || part == "..");
+    let is_wrong = name.len() > MAX_NAME_BYTES || name.trim() != name || name.chars().any(char::is_control);
+    if is_wrong || is_path || name.starts_with('-') {
+        // A name may be of any length here.
+        let shown: String = name.chars().take(60).collect();
+        return Err(Error::invalid(format!("{shown:?} cannot be the name of a {what}")).hint(
+            "up to 200 bytes on one line, with no space at its ends, no leading hyphen, and no . or .. as a path",
+        ));
     }
     Ok(())
 }
