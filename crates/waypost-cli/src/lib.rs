@@ -19,6 +19,7 @@ mod filter;
 mod graph;
 mod issues;
 mod pages;
+mod places;
 mod setup;
 mod spans;
 mod ui;
@@ -66,10 +67,11 @@ struct GlobalArgs {
     /// Scope of the store: repo, worktree or global
     #[arg(long, global = true, value_name = "SCOPE", value_parser = |text: &str| text.parse::<Scope>().map_err(in_one_line))]
     scope: Option<Scope>,
-    /// Show only entries of this worktree: an id, name, branch or path
+    /// Show or take only work of this worktree: an id, name, branch or path
     #[arg(long, global = true, value_name = "WORKTREE")]
     worktree: Option<String>,
-    /// Read and add issues of this repository only: a path, or the name of a configured repository
+    /// Only issues of this repository: a path, or the name of a configured one. For tasks, workflows, jobs, workspaces and
+    /// agents of a shared store: a path, name or id, or all
     #[arg(long, global = true, value_name = "REPO")]
     repo: Option<String>,
     /// Your role in this repository: maintainer or contributor
@@ -259,13 +261,15 @@ fn run(cx: &mut CommandContext, matches: &ArgMatches) -> Result<ExitCode> {
         return Err(Error::invalid("no command given").hint("run way --help for a list of commands"));
     };
     let is_filtered = match (name, matches.subcommand_name()) {
-        ("status" | "events", _) => true,
-        (name, Some("list")) => ["worktree", "workflow", "task"].contains(&name),
+        ("status" | "events" | "worker", _) | ("task", Some("claim" | "next")) => true,
+        (name, Some("list")) => ["worktree", "workflow", "task", "job", "ws", "agent"].contains(&name),
         _ => false,
     };
     if cx.global.worktree.is_some() && !is_filtered {
-        return Err(Error::invalid("--worktree does not apply to this command")
-            .hint("it filters way status, way events, and the lists of worktrees, workflows and tasks"));
+        return Err(Error::invalid("--worktree does not apply to this command").hint(
+            "it filters way status, way events, and the lists of worktrees, workflows, tasks, jobs, workspaces and \
+             agents, and chooses for way task claim, way task next and way worker",
+        ));
     }
     if matches!(name, "agent" | "msg" | "token") {
         // For these commands --role is the role of an agent, not the role of the user in the repository.

@@ -12,10 +12,12 @@ use waypost_core::work::view::{TaskView, WorkflowView};
 use waypost_core::{Error, Result};
 
 use super::issues::{file_or_stdin, text_or_stdin};
+use super::places::PlaceColumns;
 pub(crate) use super::spans::{format_deadline, format_duration, parse_duration};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
 use super::{CommandContext, in_one_line};
 use waypost::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
+use waypost::references::{self, Unknown};
 use waypost::session::Session;
 use waypost::survey::{find, survey};
 
@@ -38,6 +40,17 @@ pub(crate) struct WorkflowArg {
     /// Workflow of the task, if its name is ambiguous
     #[arg(long, value_name = "WORKFLOW")]
     pub(crate) workflow: Option<String>,
+}
+
+/// The options that say which worktrees take the tasks of a new workflow.
+#[derive(clap::Args)]
+pub(crate) struct ReachArgs {
+    /// Let every worktree take its tasks [default: in the main worktree]
+    #[arg(long)]
+    pub(crate) shared: bool,
+    /// Keep its tasks to this worktree [default: in a linked worktree]
+    #[arg(long, conflicts_with = "shared")]
+    pub(crate) only_here: bool,
 }
 
 /// The lease under which the caller writes.
@@ -87,6 +100,11 @@ impl CommandContext {
             (Some(id), Some(_)) => Ok(Some(id.clone())),
             _ => Err(Error::not_found(format!("worktree {} has never used this store", one.name))),
         }
+    }
+
+    /// Returns the repository named by `--repo`, as operations of the store take it.
+    pub(crate) fn repository_filter(&self, session: &mut Session) -> Result<Option<String>> {
+        self.global.repo.as_deref().map(|name| references::repository(session, name, Unknown::Keep)).transpose()
     }
 
     /// Prints a changed task.
@@ -159,24 +177,25 @@ pub(crate) fn write_lines(text: &mut Text, lines: &str) {
 }
 
 /// Returns a table of tasks. If they belong to several workflows, each name includes its workflow.
-pub(crate) fn task_table(tasks: &[TaskView], of_several: bool) -> Vec<Vec<Cell>> {
-    let header = ["ID", "TASK", "STATUS", "PRIO", "HOLDER", "WAITS FOR", "ABOUT"].map(|title| styled(DIM, title));
+pub(crate) fn task_table(tasks: &[TaskView], of_several: bool, places: PlaceColumns) -> Vec<Vec<Cell>> {
+    let header = ["ID", "TASK", "STATUS", "PRIO", "HOLDER", "WAITS FOR"].map(|title| styled(DIM, title));
+    let header = header.into_iter().chain(places.titles()).chain([styled(DIM, "ABOUT")]).collect();
     let or_dash = |text: Option<&str>| text.map_or_else(|| styled(DIM, "-"), cell);
     let rows = tasks.iter().map(|view| {
         let task = &view.task;
         let name = if of_several { format!("{}/{}", view.workflow, task.name) } else { task.name.clone() };
         let waits = shortened_list(&view.blocked_by, 3);
-        vec![
+        let cells = [
             styled(DIM, &task.id),
             styled(if view.is_claimable { BOLD } else { PLAIN }, name),
             styled(task_style(task.status), humanize(task.status.as_str())),
             styled(if task.priority <= 1 { WARN } else { PLAIN }, format!("P{}", task.priority)),
             or_dash(view.holder.as_deref()),
             or_dash(waits.as_deref()),
-            styled(DIM, about(view)),
-        ]
+        ];
+        cells.into_iter().chain(places.cells(view)).chain([styled(DIM, about(view))]).collect()
     });
-    std::iter::once(Vec::from(header)).chain(rows).collect()
+    std::iter::once(header).chain(rows).collect()
 }
 
 /// Returns the remark on a task in a list: its question or error if it needs attention, else its description.

@@ -1,5 +1,6 @@
 //! The context of an operation: the caller, and everything the operation may touch while it runs.
 
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::error::Result;
@@ -19,6 +20,8 @@ pub struct Caller {
     pub repository: Repository,
     /// The caller's worktree, as it is now.
     pub worktree: Worktree,
+    /// Where in the repository the caller is.
+    pub standing: Standing,
     /// Whether several repositories share the store, so that a workflow may span them.
     pub is_shared: bool,
     /// How long claims last that name no duration.
@@ -34,10 +37,34 @@ pub struct LeaseTimes {
     pub person_ms: Option<u64>,
 }
 
+/// Where in a repository a caller is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Standing {
+    /// In the main worktree. Work that is planned there is open to all worktrees.
+    #[default]
+    MainWorktree,
+    /// In a worktree that was made from another one. Work that is planned there belongs to it.
+    LinkedWorktree,
+    /// In no repository. The repository and the worktree of the caller stand for the user.
+    Outside,
+}
+
 impl Caller {
     /// Returns the name that claims, messages and events carry: the agent's, or the actor's without an agent.
     pub fn name(&self) -> &str {
         self.agent.as_ref().unwrap_or(&self.actor)
+    }
+
+    /// Returns whether work that the caller does not name is limited to its repository.
+    pub fn is_limited_to_repository(&self) -> bool {
+        self.is_shared && self.standing != Standing::Outside
+    }
+
+    /// Returns whether a repository is the caller's. Clones of one remote repository count as the same.
+    pub fn is_of(&self, repository: &Repository) -> bool {
+        let own = &self.repository;
+        repository.id == own.id || (own.remote_url.is_some() && repository.remote_url == own.remote_url)
     }
 }
 

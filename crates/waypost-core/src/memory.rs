@@ -10,9 +10,9 @@ use crate::id::{
     AgentId, CheckpointId, JobId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorkspaceId, WorktreeId,
 };
 use crate::model::{
-    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, Event, EventQuery, Job, JobQuery,
-    Lease, Message, MessageState, NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template,
-    Workflow, WorkflowQuery, WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
+    Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, Dependency, DependencyKind, Event, EventQuery, Job,
+    JobQuery, Lease, Message, MessageState, NewEvent, Notice, Progress, Reach, Repository, SavedAnswer, Task,
+    TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
 };
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
@@ -268,6 +268,11 @@ impl Tx for MemoryTx<'_> {
         Ok(())
     }
 
+    fn workflow_repository_remove(&mut self, workflow: &WorkflowId, repository: &RepositoryId) -> Result<()> {
+        self.rows.workflow_repositories.remove(&(workflow.clone(), repository.clone()));
+        Ok(())
+    }
+
     fn workflow_repository_list(&mut self, workflow: &WorkflowId) -> Result<Vec<RepositoryId>> {
         let links = self.rows.workflow_repositories.iter();
         Ok(links.filter(|(of, _)| of == workflow).map(|(_, repository)| repository.clone()).collect())
@@ -360,7 +365,19 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn task_list_claimable(&mut self, query: &CandidateQuery) -> Result<Vec<Task>> {
-        let Rows { workflows, tasks, dependencies, .. } = &self.rows;
+        let Rows { workflows, tasks, dependencies, worktrees, .. } = &self.rows;
+        let is_considered = |task: &Task| match &query.of {
+            Candidates::All => true,
+            Candidates::OfWorkflow(id) => *id == task.workflow_id,
+            Candidates::OfWorktree(id) => *id == task.worktree_id,
+            Candidates::SharedWith(id) => {
+                *id != task.worktree_id && workflows[&task.workflow_id].reach == Reach::Repository
+            }
+        };
+        let is_of_repositories = |task: &Task| {
+            let repository = task.repository_id.as_ref().unwrap_or(&worktrees[&task.worktree_id].repository_id);
+            query.repositories.is_empty() || query.repositories.contains(repository)
+        };
         let is_blocked = |task: &Task| {
             dependencies.iter().any(|((waiting, on), kind)| {
                 *waiting == task.id && *kind == DependencyKind::Blocks && !tasks[on].status.satisfies()
@@ -371,7 +388,8 @@ impl Tx for MemoryTx<'_> {
             .filter(|task| {
                 task.status == TaskStatus::Pending
                     && workflows[&task.workflow_id].status == WorkflowStatus::InProgress
-                    && query.workflow_id.as_ref().is_none_or(|id| *id == task.workflow_id)
+                    && is_considered(task)
+                    && is_of_repositories(task)
                     && !is_blocked(task)
             })
             .cloned()
@@ -694,7 +712,9 @@ impl Tx for MemoryTx<'_> {
 
     fn job_list(&mut self, query: &JobQuery) -> Result<Vec<Job>> {
         let matches = |job: &&Job| {
-            query.task_id.as_ref().is_none_or(|task| job.task_id.as_ref() == Some(task))
+            query.worktree_id.as_ref().is_none_or(|id| job.worktree_id == *id || self.is_work_of(job, id))
+                && (query.repositories.is_empty() || query.repositories.contains(&job.repository_id))
+                && query.task_id.as_ref().is_none_or(|task| job.task_id.as_ref() == Some(task))
                 && query.status.is_none_or(|status| job.status == status)
                 && !(query.is_live && job.status.is_final())
         };
@@ -716,8 +736,14 @@ impl Tx for MemoryTx<'_> {
     }
 
     fn workspace_list(&mut self, query: &WorkspaceQuery) -> Result<Vec<Workspace>> {
+        let is_work_of = |workspace: &Workspace, id: &WorktreeId| {
+            let job = workspace.job_id.as_ref().and_then(|job| self.rows.jobs.get(job));
+            workspace.worktree_id == *id || job.is_some_and(|job| self.is_work_of(job, id))
+        };
         let matches = |workspace: &&Workspace| {
-            query.machine.as_ref().is_none_or(|machine| workspace.machine == *machine)
+            query.worktree_id.as_ref().is_none_or(|id| is_work_of(workspace, id))
+                && (query.repositories.is_empty() || query.repositories.contains(&workspace.repository_id))
+                && query.machine.as_ref().is_none_or(|machine| workspace.machine == *machine)
                 && query.job_id.as_ref().is_none_or(|job| workspace.job_id.as_ref() == Some(job))
                 && (query.all || workspace.removed_at.is_none())
         };
@@ -734,6 +760,12 @@ impl Tx for MemoryTx<'_> {
 }
 
 impl MemoryTx<'_> {
+    /// Returns whether a job works on a task that was planned in a worktree.
+    fn is_work_of(&self, job: &Job, worktree: &WorktreeId) -> bool {
+        let task = job.task_id.as_ref().and_then(|task| self.rows.tasks.get(task));
+        task.is_some_and(|task| task.worktree_id == *worktree)
+    }
+
     fn need_worktree(&self, id: &WorktreeId) -> Result<()> {
         if self.rows.worktrees.contains_key(id) { Ok(()) } else { Err(unknown("worktree", id)) }
     }

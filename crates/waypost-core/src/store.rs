@@ -122,6 +122,8 @@ pub trait Tx {
     fn workflow_list(&mut self, query: &WorkflowQuery) -> Result<Vec<Workflow>>;
     /// Adds a repository to a workflow.
     fn workflow_repository_put(&mut self, workflow: &WorkflowId, repository: &RepositoryId) -> Result<()>;
+    /// Removes a repository from a workflow.
+    fn workflow_repository_remove(&mut self, workflow: &WorkflowId, repository: &RepositoryId) -> Result<()>;
     /// Returns the repositories of a workflow, by id.
     fn workflow_repository_list(&mut self, workflow: &WorkflowId) -> Result<Vec<RepositoryId>>;
     /// Returns the repositories of several workflows, by workflow id and repository id.

@@ -11,7 +11,7 @@ use proptest::test_runner::{TestCaseResult, TestRunner};
 use serde_json::{Map, Value, json};
 use waypost_core::Result;
 use waypost_core::clock::Clock;
-use waypost_core::context::{Caller, LeaseTimes};
+use waypost_core::context::{Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, TaskId, WorktreeId};
 use waypost_core::memory::MemoryStore;
@@ -213,7 +213,15 @@ fn caller(agent: usize) -> Caller {
     };
     let name = AGENTS[agent].to_owned();
     let agent = (name != "person").then(|| name.clone());
-    Caller { actor: name, agent, repository, worktree, is_shared: false, lease_times: LeaseTimes::default() }
+    Caller {
+        actor: name,
+        agent,
+        repository,
+        worktree,
+        standing: Standing::MainWorktree,
+        is_shared: false,
+        lease_times: LeaseTimes::default(),
+    }
 }
 
 /// Returns all rows of a store as JSON, with the events after a sequence.
@@ -319,6 +327,8 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             plan: Some(plan(&tasks)),
             start: !number.is_multiple_of(4),
             repositories: Vec::new(),
+            shared: false,
+            only_here: false,
         }),
         Step::Start(index) => world.call(StartWorkflow { workflow: workflow(index)? }),
         Step::Pause(index) => world.call(PauseWorkflow { workflow: workflow(index)? }),
@@ -337,10 +347,22 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             before: Vec::new(),
         }),
         Step::Remove(index) => world.call(RemoveTask { task: task(index)?, workflow: None }),
-        Step::ClaimNext => world.call(ClaimTask { task: None, workflow: None, ttl_ms: None, budget: Some(200) }),
-        Step::Claim(index) => {
-            world.call(ClaimTask { task: Some(task(index)?), workflow: None, ttl_ms: Some(300_000), budget: Some(200) })
-        }
+        Step::ClaimNext => world.call(ClaimTask {
+            task: None,
+            workflow: None,
+            worktree_id: None,
+            repository: None,
+            ttl_ms: None,
+            budget: Some(200),
+        }),
+        Step::Claim(index) => world.call(ClaimTask {
+            task: Some(task(index)?),
+            workflow: None,
+            worktree_id: None,
+            repository: None,
+            ttl_ms: Some(300_000),
+            budget: Some(200),
+        }),
         Step::Checkpoint { task: index, lag } => world.call(CheckpointTask {
             task: task(index)?,
             workflow: None,

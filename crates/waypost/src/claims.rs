@@ -111,7 +111,7 @@ pub fn incomplete_claim_error(error: &Error) -> Error {
 
 /// Returns the issue of a task.
 pub fn issue_of(session: &mut Session, task: &str) -> Result<Option<String>> {
-    Ok(session.read(ShowTask { task: task.to_owned(), workflow: None })?.task.task.issue)
+    Ok(session.read(ShowTask { task: task.to_owned(), workflow: None, repository: None })?.task.task.issue)
 }
 
 /// Ends the caller's leases on issues that were released, closed or deleted; where forced, also those of others.
@@ -439,7 +439,8 @@ mod tests {
             workflow: None,
             epoch: None,
             next: true,
-            repositories: Vec::new(),
+            next_worktree: None,
+            next_repository: None,
             machine: None,
             settings: Settings::default(),
             retry_of: None,
@@ -456,7 +457,15 @@ mod tests {
         let place = place_of(dir.path(), None).unwrap();
         let issue = issue_with_task(&place);
         let mut ann = session(&place, "ann");
-        ann.write(ClaimTask { task: None, workflow: None, ttl_ms: None, budget: None }).unwrap();
+        ann.write(ClaimTask {
+            task: None,
+            workflow: None,
+            worktree_id: None,
+            repository: None,
+            ttl_ms: None,
+            budget: None,
+        })
+        .unwrap();
         let finish = json!({ "task": "fix", "outcome": "done" });
         ann.write(serde_json::from_value::<FinishTask>(finish).unwrap()).unwrap();
         // The command that finished the task has read the notice, and is about to take the ledger's lock.

@@ -27,6 +27,7 @@ pub mod place;
 pub mod plans;
 pub mod proposals;
 pub mod prune;
+pub mod references;
 pub mod registry;
 pub mod repos;
 pub mod session;

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
+use waypost_core::context::Standing;
 use waypost_core::model::{Repository, Worktree};
 use waypost_core::{Error, Result, url_text};
 
@@ -20,6 +21,9 @@ pub struct Origin {
     pub repository: Repository,
     /// The worktree.
     pub worktree: Worktree,
+    /// Where in the repository the caller is.
+    #[serde(default)]
+    pub standing: Standing,
 }
 
 impl Origin {
@@ -41,7 +45,7 @@ impl Origin {
     pub fn from_header(header: &str) -> Result<Origin> {
         let wrong = |why: &str| Error::invalid(format!("the header {HEADER} names no worktree")).because(why);
         let mut origin: Origin = serde_json::from_str(header).map_err(|error| wrong(&error.to_string()))?;
-        let Origin { repository, worktree } = &mut origin;
+        let Origin { repository, worktree, .. } = &mut origin;
         if worktree.repository_id != repository.id {
             return Err(wrong("the worktree belongs to another repository"));
         }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::client::{self, Client};
 use crate::origin::Origin;
 use serde_json::Value;
-use waypost_core::context::{Caller, LeaseTimes};
+use waypost_core::context::{Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
@@ -127,7 +127,8 @@ impl Session {
         }
         if let Backend::Remote(remote) = &mut store {
             let (repository, worktree) = (caller.repository.clone(), caller.worktree.clone());
-            remote.caller.origin = identity_error.is_none().then_some(Origin { repository, worktree });
+            let standing = caller.standing;
+            remote.caller.origin = identity_error.is_none().then_some(Origin { repository, worktree, standing });
         }
         let mut session =
             Session { place, choice, store, caller, entropy, identity_error, warnings: Warnings::default() };
@@ -589,6 +590,18 @@ fn is_same_file(one: &Path, other: &Path) -> bool {
     matches!((FileIdentity::of(one), FileIdentity::of(other)), (Ok(one), Ok(other)) if one == other)
 }
 
+/// Returns where in its repository a place is. A bare repository has no main worktree; the one with the default branch
+/// takes its part.
+fn standing(place: &Place) -> Standing {
+    let Some(checkout) = &place.checkout else { return Standing::Outside };
+    let is_main = match (&checkout.root, &checkout.main_root) {
+        (Some(root), Some(main)) => root == main,
+        (Some(_), None) => checkout.branch.is_some() && checkout.branch == checkout.default_branch,
+        (None, _) => true,
+    };
+    if is_main { Standing::MainWorktree } else { Standing::LinkedWorktree }
+}
+
 fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId), now: Timestamp) -> Caller {
     let home = || place.home.as_ref().map_or_else(|| place.cwd.clone(), |(path, _)| path.clone());
     let owner = place.workspace.as_ref().filter(|workspace| workspace.unreachable.is_some());
@@ -643,5 +656,6 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
     );
     let time = |key| place.config.text(key).and_then(|text| parse_duration_ms(&text).ok());
     let lease_times = LeaseTimes { agent_ms: time("lease.ttl"), person_ms: time("lease.ttl_human") };
-    Caller { actor: place.actor(), agent: place.agent(), repository, worktree, is_shared, lease_times }
+    let standing = standing(place);
+    Caller { actor: place.actor(), agent: place.agent(), repository, worktree, standing, is_shared, lease_times }
 }

@@ -1,8 +1,8 @@
 //! The steps around an operation of the store, the same on every surface.
 //!
-//! Before: a read renews the caller's leases, as every write does. A write delivers pending notices to the ledgers.
-//! Orphaned jobs are reaped if the operation depends on jobs. For a claim without a name, a
-//! read finds out whether there is anything to do.
+//! Before: a read renews the caller's leases, as every write does. A write delivers pending notices to the ledgers. If the
+//! operation depends on jobs, orphaned ones are reaped and missing workspaces marked. Before a claim without a name, a read
+//! finds out whether there is anything to do.
 //! After: a claim waits for the ledger, a finished task closes its issue, and a released issue becomes free.
 
 use serde_json::{Value, json};
@@ -14,6 +14,7 @@ use crate::jobs::reap::reap_orphaned_jobs;
 use crate::operation::Reply;
 use crate::place::Place;
 use crate::session::Session;
+use crate::workspaces;
 
 impl Session {
     /// Runs an operation of the store with the steps around it. Its writes are on disk when this returns.
@@ -92,9 +93,18 @@ impl Steps {
         self.read_first(session)
     }
 
-    /// Reaps orphaned jobs if the call depends on jobs. A server does this in its own name, not in that of the caller.
+    /// Reaps orphaned jobs and marks workspaces whose directory is missing, if the call depends on them. A server does this in
+    /// its own name, not in that of the caller.
     pub(crate) fn reap(&self, session: &mut Session) -> Result<()> {
-        if self.depends_on_jobs { reap_orphaned_jobs(session) } else { Ok(()) }
+        if !self.depends_on_jobs {
+            return Ok(());
+        }
+        reap_orphaned_jobs(session)?;
+        // Without it the answer is as good as the records, and a store for reading only cannot be brought up to date.
+        if let Err(error) = workspaces::recover_interrupted(session) {
+            log::debug!("cannot check the workspaces of this machine: {}", error.full_message());
+        }
+        Ok(())
     }
 
     /// Fails if there is nothing to do.

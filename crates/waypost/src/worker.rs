@@ -5,9 +5,9 @@
 
 use std::time::{Duration, Instant};
 
-use waypost_core::id::{JobId, RepositoryId};
+use waypost_core::id::{JobId, RepositoryId, WorktreeId};
 use waypost_core::model::{EventQuery, JobStatus, TaskStatus};
-use waypost_core::op::{JobView, ListEvents, ListJobs, ListTasks, RegisterAgent};
+use waypost_core::op::{JobView, ListEvents, ListJobs, ListRepositories, ListTasks, RegisterAgent};
 use waypost_core::{Error, Kind, Result};
 use waypost_workspace::jobs as processes;
 
@@ -62,8 +62,10 @@ pub struct Worker {
     pub kind: String,
     /// Only tasks of this workflow.
     pub workflow: Option<String>,
-    /// Only tasks of these repositories.
-    pub repositories: Vec<RepositoryId>,
+    /// Only tasks planned in this worktree.
+    pub worktree_id: Option<WorktreeId>,
+    /// Only tasks of this repository; `all` for all [default: in a shared store, the worker's].
+    pub repository: Option<String>,
     /// Its capabilities.
     pub capabilities: Vec<String>,
     /// The settings of its jobs.
@@ -113,6 +115,7 @@ impl Worker {
             timeout_ms: None,
             max_claims: None,
         })?;
+        let repositories = self.repositories(session)?;
         let mut tally = Tally::default();
         let mut running = Self::still_running(session, &machine)?;
         let mut failures = SetupFailures::default();
@@ -132,14 +135,14 @@ impl Worker {
             }
             while running.len() < self.concurrency
                 && !failures.is_paused()
-                && let Some(job) = self.start_next(session, &machine)?
+                && let Some(job) = self.start_next(session, &machine, &repositories)?
             {
                 tally.started += 1;
                 running.push(job.job.id.clone());
                 report(WorkerEvent::Started(&job))?;
             }
             let is_empty = running.is_empty() && !failures.is_paused();
-            if is_empty && self.until_empty && !Self::is_anything_due(session)? {
+            if is_empty && self.until_empty && !self.is_anything_due(session)? {
                 return Ok(tally);
             }
             if shutdown.count() == 0 {
@@ -148,15 +151,13 @@ impl Worker {
         }
     }
 
-    /// Refuses a base that does not exist, before any task is claimed.
+    /// Refuses a base that does not exist in this repository, before any task is claimed. Bases of other repositories are
+    /// checked with each job.
     fn check_base(&self, session: &mut Session) -> Result<()> {
-        if self.settings.base.is_none() || session.place.checkout.is_none() {
+        if self.settings.base.is_none() || self.repository.is_some() || session.place.checkout.is_none() {
             return Ok(());
         }
-        if self.repositories.is_empty() {
-            return jobs::check_settings(session, &self.settings, None, true);
-        }
-        self.repositories.iter().try_for_each(|id| jobs::check_settings(session, &self.settings, Some(id), true))
+        jobs::check_settings(session, &self.settings, None, true)
     }
 
     /// Fails if the program of this worker cannot be started: no further job could start it.
@@ -173,7 +174,16 @@ impl Worker {
     /// Returns the running jobs that an earlier worker of the same name started on this machine.
     fn still_running(session: &mut Session, machine: &str) -> Result<Vec<JobId>> {
         let name = session.place.agent().unwrap_or_else(|| session.place.actor());
-        let live = session.call(ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) })?.jobs;
+        let live = session
+            .call(ListJobs {
+                status: None,
+                live: true,
+                task: None,
+                worktree_id: None,
+                repository: None,
+                limit: Some(u32::MAX),
+            })?
+            .jobs;
         let is_ours = |view: &JobView| {
             view.agent.as_ref() == Some(&name)
                 && view.job.machine.as_deref() == Some(machine)
@@ -182,10 +192,32 @@ impl Worker {
         Ok(live.into_iter().filter(is_ours).map(|view| view.job.id).collect())
     }
 
+    /// Returns the repositories whose queued jobs it runs; none for all.
+    fn repositories(&self, session: &mut Session) -> Result<Vec<RepositoryId>> {
+        if self.repository.is_some() || self.worktree_id.is_some() || !session.caller().is_limited_to_repository() {
+            return Ok(Vec::new());
+        }
+        let known = session.read(ListRepositories {})?.repositories.into_iter().map(|seen| seen.repository);
+        Ok(known.filter(|other| session.caller().is_of(other)).map(|other| other.id).collect())
+    }
+
     /// Starts a job that waits for this machine, else a job for the most urgent task.
-    fn start_next(&self, session: &mut Session, machine: &str) -> Result<Option<JobView>> {
-        let waiting = ListJobs { status: Some(JobStatus::Pending), live: true, task: None, limit: Some(u32::MAX) };
+    fn start_next(
+        &self,
+        session: &mut Session,
+        machine: &str,
+        repositories: &[RepositoryId],
+    ) -> Result<Option<JobView>> {
+        let waiting = ListJobs {
+            status: Some(JobStatus::Pending),
+            live: true,
+            task: None,
+            worktree_id: self.worktree_id.clone(),
+            repository: self.repository.clone(),
+            limit: Some(u32::MAX),
+        };
         let mut waiting = session.call(waiting)?.jobs;
+        waiting.retain(|view| repositories.is_empty() || repositories.contains(&view.job.repository_id));
         waiting.reverse();
         for view in waiting {
             let is_for_us = view.job.supervisor.is_none()
@@ -209,7 +241,8 @@ impl Worker {
             workflow: self.workflow.clone(),
             epoch: None,
             next: true,
-            repositories: self.repositories.clone(),
+            next_worktree: self.worktree_id.clone(),
+            next_repository: self.repository.clone(),
             machine: Some(machine.to_owned()),
             settings,
             retry_of: None,
@@ -254,10 +287,18 @@ impl Worker {
         Ok(ended)
     }
 
-    /// Returns whether a task may become ready later: a failed one that is retried, or one that depends on others.
-    fn is_anything_due(session: &mut Session) -> Result<bool> {
-        let statuses = vec![TaskStatus::InProgress, TaskStatus::Failed];
-        let unfinished = ListTasks { workflow: None, statuses, claimable: false, worktree_id: None, limit: 1 };
+    /// Returns whether a task that this worker takes may become ready later: a failed one that is retried, or one that
+    /// depends on others.
+    fn is_anything_due(&self, session: &mut Session) -> Result<bool> {
+        let unfinished = ListTasks {
+            workflow: self.workflow.clone(),
+            statuses: vec![TaskStatus::InProgress, TaskStatus::Failed],
+            claimable: false,
+            worktree_id: self.worktree_id.clone(),
+            repository: self.repository.clone(),
+            here: self.workflow.is_none(),
+            limit: 1,
+        };
         Ok(!session.read(unfinished)?.tasks.is_empty())
     }
 

@@ -11,6 +11,7 @@ use waypost_workspace::jobs::{identity, is_running};
 
 use crate::CommandContext;
 use crate::in_one_line;
+use crate::places::{PlaceColumns, describe_worktree};
 use crate::spans::{format_deadline, format_duration, parse_duration};
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 
@@ -193,12 +194,14 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<ExitCode> {
         capability: args.capability.clone(),
         status: args.status,
         retired: args.all,
+        worktree_id: cx.worktree_filter(&mut session)?,
+        repository: cx.repository_filter(&mut session)?,
     };
     let agents = session.call(operation)?.agents;
     let now = session.now()?;
     cx.ui.answer(&agents, |text| {
         if !agents.is_empty() {
-            text.table(&table_of(&agents, now));
+            text.table(&table_of(&agents, now, PlaceColumns::of(&session, &agents)));
         }
     })?;
     if agents.is_empty() {
@@ -221,6 +224,7 @@ fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<ExitCode> {
             field("heartbeat", cell(seen.agent.last_heartbeat.ago(now))),
             field("timeout", cell(format_duration(seen.agent.timeout_ms))),
         ];
+        rows.extend(describe_worktree(&seen).map(|worktree| field("worktree", cell(worktree))));
         rows.extend(runtime.as_ref().map(|runtime| field("runtime", cell(runtime))));
         if !capabilities.is_empty() {
             rows.push(field("capabilities", cell(capabilities.join(", "))));
@@ -257,22 +261,23 @@ pub(crate) fn parse_role(text: Option<&str>) -> Result<Option<Role>> {
 }
 
 /// Returns the table of agents.
-pub(crate) fn table_of(agents: &[AgentView], now: Timestamp) -> Vec<Vec<Cell>> {
-    let header =
-        ["NAME", "ROLE", "STATUS", "HEARTBEAT", "UNREAD", "HOLDS", "CAPABILITIES"].map(|title| styled(DIM, title));
+fn table_of(agents: &[AgentView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
+    let header = ["NAME", "ROLE", "STATUS", "HEARTBEAT", "UNREAD", "HOLDS"].map(|title| styled(DIM, title));
+    let header = header.into_iter().chain(places.titles()).chain([styled(DIM, "CAPABILITIES")]).collect();
     let rows = agents.iter().map(|seen| {
         let holds: Vec<_> = seen.holds.iter().map(|held| held.name.as_str()).collect();
-        vec![
+        let cells = [
             cell(&seen.agent.name),
             cell(seen.agent.role),
             styled(color(&seen.agent), status(&seen.agent)),
             styled(DIM, seen.agent.last_heartbeat.ago(now)),
             cell(if seen.unread == 0 { "-".to_owned() } else { seen.unread.to_string() }),
             cell(if holds.is_empty() { "-".to_owned() } else { holds.join(", ") }),
-            styled(DIM, seen.agent.capabilities.join(",")),
-        ]
+        ];
+        let capabilities = styled(DIM, seen.agent.capabilities.join(","));
+        cells.into_iter().chain(places.cells(seen)).chain([capabilities]).collect()
     });
-    std::iter::once(Vec::from(header)).chain(rows).collect()
+    std::iter::once(header).chain(rows).collect()
 }
 
 fn status(agent: &Agent) -> &'static str {

@@ -3,11 +3,11 @@
 use std::process::ExitCode;
 
 use waypost_core::Result;
-use waypost_core::model::Checkpoint;
-use waypost_core::op::ListCheckpoints;
+use waypost_core::op::{CheckpointView, ListCheckpoints};
 use waypost_core::time::Timestamp;
 
 use crate::CommandContext;
+use crate::places::PlaceColumns;
 use crate::ui::{Cell, DIM, cell, styled};
 use crate::work::{TaskArg, first_line};
 
@@ -43,12 +43,14 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let operation = ListCheckpoints {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
+        repository: cx.repository_filter(&mut session)?,
         before: args.before,
         limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit },
     };
     let list = session.call(operation)?;
     // Checkpoints are numbered without gaps.
-    let more = list.checkpoints.last().filter(|last| last.sequence > 1).map(|last| {
+    let earliest = list.checkpoints.last().map(|view| &view.checkpoint);
+    let more = earliest.filter(|last| last.sequence > 1).map(|last| {
         format!(
             "{} of {} checkpoints are earlier; to list them: --before {}",
             last.sequence - 1,
@@ -60,7 +62,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         cx.ui.warn(more);
     }
     let now = session.now()?;
-    cx.ui.answer(&list.checkpoints, |text| text.table(&table(&list.checkpoints, now)))?;
+    let places = PlaceColumns::of(&session, &list.checkpoints);
+    cx.ui.answer(&list.checkpoints, |text| text.table(&table(&list.checkpoints, now, places)))?;
     match more {
         Some(more) => cx.ui.note(&more),
         None if list.checkpoints.is_empty() => cx.ui.note("no checkpoints yet"),
@@ -70,16 +73,18 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 /// Returns the table of checkpoints.
-pub(super) fn table(checkpoints: &[Checkpoint], now: Timestamp) -> Vec<Vec<Cell>> {
-    let row = |checkpoint: &Checkpoint| {
-        vec![
+pub(super) fn table(checkpoints: &[CheckpointView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
+    let row = |view: &CheckpointView| {
+        let checkpoint = &view.checkpoint;
+        let cells = [
             cell(checkpoint.sequence),
             styled(DIM, checkpoint.kind),
             cell(first_line(&checkpoint.summary, 100)),
             styled(DIM, checkpoint.files.join(", ")),
             styled(DIM, format!("epoch {}", checkpoint.epoch)),
             styled(DIM, checkpoint.created_at.ago(now)),
-        ]
+        ];
+        cells.into_iter().chain(places.cells(view)).collect()
     };
     checkpoints.iter().map(row).collect()
 }

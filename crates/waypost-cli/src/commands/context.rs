@@ -23,7 +23,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (task, workflow) = (args.task.task.clone(), args.task.within.workflow.clone());
-    let context = cx.session()?.call(GetContext { task, workflow, budget: args.budget })?;
+    let mut session = cx.session()?;
+    let repository = cx.repository_filter(&mut session)?;
+    let context = session.call(GetContext { task, workflow, repository, budget: args.budget })?;
     cx.answer_context(&context)?;
     Ok(ExitCode::SUCCESS)
 }

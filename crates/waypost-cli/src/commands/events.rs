@@ -115,7 +115,14 @@ impl Names {
         let known = session.call(ListWorktrees {})?;
         let worktrees = known.worktrees.into_iter().map(|worktree| (String::from(worktree.id), worktree.name));
         let repositories = known.repositories.into_iter().map(|one| (String::from(one.id), one.name));
-        let all_agents = ListAgents { role: None, capability: None, status: None, retired: true };
+        let all_agents = ListAgents {
+            role: None,
+            capability: None,
+            status: None,
+            retired: true,
+            worktree_id: None,
+            repository: None,
+        };
         let agents = session.call(all_agents)?.agents.into_iter();
         let agents = agents.map(|seen| (String::from(seen.agent.id), seen.agent.name));
         Ok(Names(repositories.chain(worktrees).chain(agents).collect()))

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use waypost_core::model::{JobStatus, Strategy};
-use waypost_core::op::{JobView, ListJobs, NoteJob, Operation as _};
+use waypost_core::model::{JobStatus, Strategy, WorkspaceStatus};
+use waypost_core::op::{JobView, ListJobs, NoteJob, Operation as _, ShowJob};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_workspace::job_log::{self, Part};
@@ -13,6 +13,7 @@ use waypost_workspace::jobs as processes;
 
 use super::ws::{self, parse_bytes};
 use crate::CommandContext;
+use crate::places::{PlaceColumns, describe_worktree};
 use crate::spans::{format_duration, parse_duration};
 use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 use crate::work::{json_or_text, parse_enum, wait_for};
@@ -333,7 +334,8 @@ fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Re
             workflow: args.workflow.clone(),
             epoch: args.epoch,
             next: false,
-            repositories: Vec::new(),
+            next_worktree: None,
+            next_repository: None,
             machine,
             settings,
             retry_of: None,
@@ -414,12 +416,20 @@ fn describe_failure(job: &JobView) -> String {
 }
 
 fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
-    let operation = ListJobs { status: args.status, live: args.live, task: args.task.clone(), limit: Some(args.limit) };
+    let operation = ListJobs {
+        status: args.status,
+        live: args.live,
+        task: args.task.clone(),
+        worktree_id: cx.worktree_filter(session)?,
+        repository: cx.repository_filter(session)?,
+        limit: Some(args.limit),
+    };
     let jobs = session.call(operation)?.jobs;
     let now = session.now()?;
     cx.ui.answer(&jobs, |text| {
         if !jobs.is_empty() {
-            text.fitted_table(table_of(&jobs, now), 6);
+            let places = PlaceColumns::of(session, &jobs);
+            text.fitted_table(table_of(&jobs, now, places), 6 + places.count());
         }
     })?;
     if jobs.is_empty() {
@@ -429,22 +439,37 @@ fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Resu
 }
 
 /// Returns the table of jobs.
-pub(crate) fn table_of(jobs: &[JobView], now: Timestamp) -> Vec<Vec<Cell>> {
-    let titles = ["ID", "STATUS", "TYPE", "TASK", "AGENT", "AGE", "COMMAND"];
+fn table_of(jobs: &[JobView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
+    let titles = ["ID", "STATUS", "TYPE", "TASK", "AGENT", "AGE"].map(|title| styled(DIM, title));
+    let titles = titles.into_iter().chain(places.titles()).chain([styled(DIM, "COMMAND")]).collect();
     let rows = jobs.iter().map(|view| {
         let job = &view.job;
         let dash = || "-".to_owned();
-        vec![
+        let status = match gone(view) {
+            Some(_) => format!("{}, workspace gone", job.status),
+            None => job.status.to_string(),
+        };
+        let cells = [
             cell(&job.id),
-            styled(style(job.status), job.status),
+            styled(style(job.status), status),
             cell(&job.kind),
             cell(view.task.clone().unwrap_or_else(dash)),
             cell(view.agent.clone().unwrap_or_else(dash)),
             styled(DIM, job.created_at.ago(now)),
-            cell(job.command.join(" ")),
-        ]
+        ];
+        cells.into_iter().chain(places.cells(view)).chain([cell(job.command.join(" "))]).collect()
     });
-    std::iter::once(Vec::from(titles.map(|title| styled(DIM, title)))).chain(rows).collect()
+    std::iter::once(titles).chain(rows).collect()
+}
+
+/// Describes why the directory of a job's workspace is gone, if it is.
+fn gone(view: &JobView) -> Option<&'static str> {
+    match view.workspace_status? {
+        WorkspaceStatus::Creating | WorkspaceStatus::Active | WorkspaceStatus::Kept => None,
+        WorkspaceStatus::Snapshotted => Some("removed, its work is saved in a snapshot"),
+        WorkspaceStatus::Removed => Some("removed"),
+        WorkspaceStatus::Lost => Some("lost, its directory is missing"),
+    }
 }
 
 fn style(status: JobStatus) -> Style {
@@ -455,8 +480,16 @@ fn style(status: JobStatus) -> Style {
     }
 }
 
+/// Adds a note in parentheses.
+fn with_note(text: String, note: Option<&str>) -> String {
+    match note {
+        Some(note) => format!("{text} ({note})"),
+        None => text,
+    }
+}
+
 fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Result<ExitCode> {
-    let view = jobs::show(session, &args.job)?;
+    let view = session.call(ShowJob { job: args.job.clone() })?;
     let now = session.now()?;
     cx.ui.answer(&view, |text| {
         let job = &view.job;
@@ -479,10 +512,11 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
             ("ran for", ran),
             ("exit code", job.exit_code.map(|code| code.to_string())),
             ("error", job.error.clone()),
-            ("workspace", job.workspace_id.as_ref().map(ToString::to_string)),
+            ("worktree", describe_worktree(&view)),
+            ("workspace", job.workspace_id.as_ref().map(|id| with_note(id.to_string(), gone(&view)))),
             ("started from", job.started_from.clone()),
             ("result", job.result.clone()),
-            ("directory", path(&job.workspace_dir)),
+            ("directory", path(&job.workspace_dir).map(|path| with_note(path, gone(&view).map(|_| "gone")))),
             ("context", path(&job.context_dir)),
             ("log", path(&job.log)),
             ("tokens", job.tokens.map(|tokens| tokens.to_string())),
@@ -658,7 +692,8 @@ fn retry(cx: &mut CommandContext, session: &mut Session, args: &RetryArgs) -> Re
             workflow: None,
             epoch: None,
             next: false,
-            repositories: Vec::new(),
+            next_worktree: None,
+            next_repository: None,
             machine,
             settings,
             retry_of: Some(before.id),

@@ -13,6 +13,7 @@ use waypost_core::{Error, Kind, Result};
 use super::{checkpoint, context};
 use crate::CommandContext;
 use crate::issues::text_or_stdin;
+use crate::places::{PlaceColumns, describe_repositories, describe_worktree};
 use crate::ui::{BOLD, DIM, Text, cell, styled};
 use crate::work::{
     EpochArg, TaskArg, WorkflowArg, format_deadline, format_duration, humanize, json_or_text, parse_duration,
@@ -73,12 +74,15 @@ struct ListArgs {
     /// Only tasks that can be claimed now
     #[arg(long)]
     claimable: bool,
+    /// Only tasks that a claim without a name takes in this worktree, now or later
+    #[arg(long)]
+    here: bool,
     /// Maximum number of tasks; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 100)]
     limit: u32,
 }
 
-/// List the tasks that you can claim, most urgent first
+/// List the tasks that you can claim: those of this worktree first, each part in order of urgency
 #[derive(clap::Args)]
 struct NextArgs {
     #[command(flatten)]
@@ -97,9 +101,14 @@ struct ShowArgs {
 
 /// Claim a task, and print its context
 ///
-/// Without a name, claims the most urgent task available to you; exits with 6 if there is none. Exits with 4 if another
-/// agent holds the task, if it is blocked or assigned to another agent, if it needs capabilities that you did not
-/// register, or if you have reached a limit on claims. Claiming a task that you hold renews its lease.
+/// Without a name, claims the most urgent task available to you; exits with 6 if there is none. Tasks planned in this
+/// worktree come first, then those that other worktrees share: work planned in the main worktree is open to every
+/// worktree, work planned in a linked worktree belongs to it. --worktree takes the tasks of another worktree. In a store
+/// that repositories share, only tasks of this repository are taken, or of the one that --repo names; --repo all takes
+/// any.
+///
+/// Exits with 4 if another agent holds the task, if it is blocked or assigned to another agent, if it needs capabilities
+/// that you did not register, or if you have reached a limit on claims. Claiming a task that you hold renews its lease.
 #[derive(clap::Args)]
 struct ClaimArgs {
     /// Task: an id, a name, or workflow/name
@@ -301,9 +310,15 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match &args.command {
         Command::List(args) => list(cx, args)?,
         Command::Next(args) => {
-            let operation = NextTasks { workflow: args.within.workflow.clone(), limit: args.limit.max(1) };
-            let list = cx.session()?.call(operation)?;
-            answer_list(cx, &list, args.within.workflow.is_none())?;
+            let mut session = cx.session()?;
+            let operation = NextTasks {
+                workflow: args.within.workflow.clone(),
+                worktree_id: cx.worktree_filter(&mut session)?,
+                repository: cx.repository_filter(&mut session)?,
+                limit: args.limit.max(1),
+            };
+            let list = session.call(operation)?;
+            answer_list(cx, &session, &list, args.within.workflow.is_none())?;
         }
         Command::Show(args) => show(cx, args)?,
         Command::Claim(args) => claim(cx, args)?,
@@ -382,13 +397,15 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
         statuses: args.status.clone(),
         claimable: args.claimable,
         worktree_id: cx.worktree_filter(&mut session)?,
+        repository: cx.repository_filter(&mut session)?,
+        here: args.here,
         limit: if args.limit == 0 { u32::MAX } else { args.limit },
     };
     let list = session.call(operation)?;
     if list.more > 0 && cx.ui.json {
         cx.ui.warn(&format!("{} more tasks; to list all: --limit 0", list.more));
     }
-    answer_list(cx, &list, args.within.workflow.is_none())?;
+    answer_list(cx, &session, &list, args.within.workflow.is_none())?;
     if list.more > 0 {
         cx.ui.note(&format!("{} more tasks; to list all: --limit 0", list.more));
     }
@@ -398,23 +415,27 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     Ok(())
 }
 
-fn answer_list(cx: &CommandContext, list: &TaskList, of_several: bool) -> Result<()> {
+fn answer_list(cx: &CommandContext, session: &Session, list: &TaskList, of_several: bool) -> Result<()> {
     cx.ui.answer(&list.tasks, |text| {
         if !list.tasks.is_empty() {
-            text.table(&task_table(&list.tasks, of_several));
+            text.table(&task_table(&list.tasks, of_several, PlaceColumns::of(session, &list.tasks)));
         }
     })
 }
 
 fn show(cx: &mut CommandContext, args: &ShowArgs) -> Result<()> {
     let mut session = cx.session()?;
-    let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
+    let operation = ShowTask {
+        task: args.task.task.clone(),
+        workflow: args.task.within.workflow.clone(),
+        repository: cx.repository_filter(&mut session)?,
+    };
     let page = session.call(operation)?;
     let now = session.now()?;
-    cx.ui.answer(&page, |text| write_page(text, &page, now))
+    cx.ui.answer(&page, |text| write_page(text, &session, &page, now))
 }
 
-fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
+fn write_page(text: &mut Text, session: &Session, page: &TaskPage, now: Timestamp) {
     let (view, task) = (&page.task, &page.task.task);
     text.table(&[vec![styled(BOLD, &task.name), styled(DIM, &task.id)]]);
     let names = |names: &[String]| Some(names.join(", ")).filter(|names| !names.is_empty());
@@ -428,6 +449,8 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
     let facts = [
         ("status", Some(humanize(task.status.as_str()))),
         ("workflow", Some(format!("{} ({})", view.workflow, task.workflow_id))),
+        ("repository", describe_repositories(session, view)),
+        ("worktree", describe_worktree(view)),
         ("priority", Some(format!("P{}", task.priority))),
         (
             "holder",
@@ -482,7 +505,7 @@ fn write_page(text: &mut Text, page: &TaskPage, now: Timestamp) {
     if !page.checkpoints.is_empty() {
         text.gap();
         text.heading("Checkpoints");
-        text.table(&checkpoint::table(&page.checkpoints, now));
+        text.table(&checkpoint::table(&page.checkpoints, now, PlaceColumns::of(session, &page.checkpoints)));
     }
     text.gap();
     text.heading("History");
@@ -501,6 +524,8 @@ fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
     let operation = ClaimTask {
         task: args.task.clone(),
         workflow: args.within.workflow.clone(),
+        worktree_id: cx.worktree_filter(&mut session)?,
+        repository: cx.repository_filter(&mut session)?,
         ttl_ms: args.ttl,
         budget: args.budget,
     };
@@ -548,7 +573,8 @@ fn try_claim(session: &mut Session, operation: &ClaimTask) -> Result<Result<Clai
     match (error.kind(), &operation.task) {
         (Kind::NothingToDo, None) => Ok(Err(error)),
         (Kind::Conflict, Some(task)) => {
-            let page = session.call(ShowTask { task: task.clone(), workflow: operation.workflow.clone() })?;
+            let ClaimTask { workflow, repository, .. } = operation.clone();
+            let page = session.call(ShowTask { task: task.clone(), workflow, repository })?;
             if page.task.task.status.is_final() { Err(error) } else { Ok(Err(error)) }
         }
         _ => Err(error),
@@ -656,12 +682,13 @@ fn fail(cx: &mut CommandContext, args: &FailArgs) -> Result<()> {
 
 fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
     let mut session = cx.session()?;
-    let operation = ShowTask { task: args.task.task.clone(), workflow: args.task.within.workflow.clone() };
+    let (task, workflow) = (args.task.task.clone(), args.task.within.workflow.clone());
+    let operation = ShowTask { task, workflow, repository: cx.repository_filter(&mut session)? };
     // Use the id from here on: another task may get the name.
     let task = session.call(operation)?.task.task.id.to_string();
     let mut status = TaskStatus::Pending;
     let ended = wait_for(&mut session, args.timeout, |session| {
-        let seen = session.call(ShowTask { task: task.clone(), workflow: None })?.task;
+        let seen = session.call(ShowTask { task: task.clone(), workflow: None, repository: None })?.task;
         status = seen.task.status;
         let has_ended = seen.task.status.is_final() || seen.task.status == TaskStatus::WaitingInput;
         Ok(has_ended.then_some(seen))

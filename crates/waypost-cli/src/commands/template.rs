@@ -11,6 +11,7 @@ use waypost_core::{Error, Kind, Result};
 use crate::CommandContext;
 use crate::issues::file_or_stdin;
 use crate::ui::{BOLD, DIM, cell, styled};
+use crate::work::ReachArgs;
 use waypost::templates::{self, Content, Found};
 
 /// Create workflows from plans with {{variables}}
@@ -61,6 +62,8 @@ struct ApplyArgs {
     /// Start the workflow at once
     #[arg(long)]
     start: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
     /// Idempotency key: a repeated command with the same key returns the first result
     #[arg(long)]
     key: Option<String>,
@@ -183,6 +186,8 @@ fn apply(cx: &mut CommandContext, args: &ApplyArgs) -> Result<ExitCode> {
         name: args.name.clone(),
         values: args.values.iter().cloned().collect(),
         start: args.start,
+        shared: args.reach.shared,
+        only_here: args.reach.only_here,
     };
     let seen = session.call_once(args.key.as_deref(), operation).map_err(|error| match error.kind() {
         Kind::Conflict => error.hint("or choose another name: --name WORKFLOW"),

@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use waypost_core::op::ListRepositories;
 use waypost_core::{Error, Result};
 
 use super::job::HowArgs;
 use crate::CommandContext;
 use crate::spans::parse_duration;
+use waypost::references::ALL_REPOSITORIES;
 use waypost::worker::{Worker, WorkerEvent};
 use waypost::workspaces;
 
@@ -17,12 +17,18 @@ use waypost::workspaces;
 /// Runs the command once per task, in its own workspace, with the task in WAYPOST_TASK, the epoch of the lease in
 /// WAYPOST_EPOCH and the context in WAYPOST_CONTEXT_DIR. The command completes the task with way task done.
 ///
+/// Takes the tasks of this worktree first, then those that other worktrees share; --worktree takes those of another
+/// worktree. In a store that repositories share, it takes only tasks of this repository, or of the one that --repo names;
+/// --any-repo takes any. The workspace of a task starts from the branch of the worktree in which it was planned.
+///
 /// On SIGINT, SIGTERM or SIGHUP the worker claims no more tasks and waits for its jobs. On a second signal, or after
 /// --patience, it stops the jobs, without counting an attempt. Workers on many machines can share one PostgreSQL store.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way worker --concurrency 4 --agent builder -- ./agent.sh
   way worker --capability rust,sql --workflow release -- ./agent.sh
+  way worker --worktree topic -- ./agent.sh         only tasks planned in that worktree
+  way --global worker --any-repo -- ./agent.sh
   way worker --until-empty -- sh -c 'make && way task done $WAYPOST_TASK --outcome built'")]
 pub(crate) struct Args {
     /// Maximum number of jobs at once
@@ -34,6 +40,9 @@ pub(crate) struct Args {
     /// Only tasks of this workflow
     #[arg(long)]
     workflow: Option<String>,
+    /// Take tasks of all repositories that share the store; same as --repo all
+    #[arg(long)]
+    any_repo: bool,
     /// Type of the jobs
     #[arg(long = "type", value_name = "TYPE", default_value = "agent")]
     kind: String,
@@ -52,20 +61,12 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let mut repositories = Vec::new();
-    if let Some(reference) = &cx.global.repo {
-        let known = session.call(ListRepositories {})?.repositories;
-        let path = session.place.cwd.join(reference);
-        let path = path.canonicalize().unwrap_or(path);
-        let found = known.iter().map(|seen| &seen.repository).find(|repository| {
-            repository.id.as_str() == reference || repository.name == *reference || repository.path == path
-        });
-        let found = found.ok_or_else(|| {
-            Error::not_found(format!("no repository {reference:?}")).hint("way repo list shows the known repositories")
-        })?;
-        repositories.push(found.id.clone());
-    }
-    if repositories.is_empty() {
+    let repository = match (args.any_repo, cx.repository_filter(&mut session)?) {
+        (true, Some(_)) => return Err(Error::invalid("--any-repo and --repo exclude each other")),
+        (true, None) => Some(ALL_REPOSITORIES.to_owned()),
+        (false, repository) => repository,
+    };
+    if repository.is_none() {
         let on = Some("the bases of its tasks");
         if let Some(warning) = workspaces::uncommitted_warning(&session, args.how.strategy(), on)? {
             cx.ui.warn(&warning);
@@ -76,7 +77,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         command: args.command.clone(),
         kind: args.kind.clone(),
         workflow: args.workflow.clone(),
-        repositories,
+        worktree_id: cx.worktree_filter(&mut session)?,
+        repository,
         capabilities: args.capabilities.clone(),
         settings: args.how.settings(&session),
         until_empty: args.until_empty,

@@ -4,26 +4,29 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::Value;
-use waypost_core::model::{Source, WorkflowQuery, WorkflowStatus};
+use waypost_core::model::{Reach, Source, WorkflowQuery, WorkflowStatus};
 use waypost_core::op::{
     AddTask, AddWorkflowRepository, CancelWorkflow, CompleteMerge, CreateWorkflow, ListRepositories, ListWorkflows,
-    PauseWorkflow, PlanWorkflow, RemoveTask, ReplanWorkflow, ResumeWorkflow, ShowWorkflow, StartWorkflow,
-    SummarizeWorkflow, WorkflowSummary,
+    PauseWorkflow, PlanWorkflow, RemoveTask, RemoveWorkflowRepository, ReplanWorkflow, ResumeWorkflow, ShowWorkflow,
+    StartWorkflow, SummarizeWorkflow, WorkflowSummary,
 };
 use waypost_core::time::Timestamp;
-use waypost_core::work::plan::PlannedTask;
+use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_core::work::view::WorkflowView;
 use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::CommandContext;
 use crate::issues::text_or_stdin;
+use crate::places::{PlaceColumns, describe_repositories, describe_worktree};
 use crate::ui::{BOLD, Cell, DIM, Text, cell, styled};
 use crate::work::{
-    TaskArg, first_line, format_duration, humanize, json_or_text, parse_duration, parse_enum, progress, shortened_list,
-    task_table, wait_for, workflow_line, workflow_style,
+    ReachArgs, TaskArg, first_line, format_duration, humanize, json_or_text, parse_duration, parse_enum, progress,
+    shortened_list, task_table, wait_for, workflow_line, workflow_style,
 };
 use waypost::epics;
 use waypost::plans;
+use waypost::references::{self, Unknown};
+use waypost::session::Session;
 
 /// Create workflows of tasks with dependencies, and follow their progress
 ///
@@ -121,6 +124,8 @@ struct CreateArgs {
     /// Repository of the workflow, by id, name or path; may be given repeatedly, in a shared store [default: this one]
     #[arg(long, value_name = "REPO")]
     repo_of: Vec<String>,
+    #[command(flatten)]
+    reach: ReachArgs,
     /// Settings for the program that drives the workflow; with "awaits_merge": true it completes only once it is merged
     #[arg(long, value_name = "JSON", allow_hyphen_values = true)]
     config_json: Option<String>,
@@ -278,7 +283,7 @@ struct RemoveTaskArgs {
     task: TaskArg,
 }
 
-/// List the repositories of a workflow, or add one
+/// List the repositories of a workflow, add one, or remove one in which no task works
 #[derive(clap::Args)]
 struct ReposArgs {
     /// Workflow: an id or a name
@@ -287,6 +292,9 @@ struct ReposArgs {
     /// Repository to add, by id, name or path
     #[arg(long, value_name = "REPO")]
     add: Option<String>,
+    /// Repository to remove, by id, name or path
+    #[arg(long, value_name = "REPO", conflicts_with = "add")]
+    remove: Option<String>,
 }
 
 /// Wait until a workflow ends
@@ -322,6 +330,8 @@ struct FromIssueArgs {
     /// Start the workflow at once
     #[arg(long)]
     start: bool,
+    #[command(flatten)]
+    reach: ReachArgs,
     /// Maximum number of tasks in progress at once
     #[arg(long, value_name = "N")]
     max_parallel: Option<u32>,
@@ -386,6 +396,13 @@ fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
             serde_json::from_str(text).map_err(|error| Error::invalid("--config-json is not JSON").because(error))?
         }
     };
+    let mut session = cx.session()?;
+    let mut plan = args.plan.as_deref().map(plans::read_file).transpose()?;
+    resolve_repositories(&mut session, plan.as_mut())?;
+    let mut repositories = Vec::new();
+    for reference in &args.repo_of {
+        repositories.push(references::repository(&mut session, reference, Unknown::Register)?);
+    }
     let operation = CreateWorkflow {
         name: args.name.clone(),
         source: args.source,
@@ -395,13 +412,25 @@ fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
         max_parallel: args.max_parallel,
         base: args.base.clone(),
         config,
-        plan: args.plan.as_deref().map(plans::read_file).transpose()?,
+        plan,
         start: args.start,
-        repositories: args.repo_of.clone(),
+        repositories,
+        shared: args.reach.shared,
+        only_here: args.reach.only_here,
     };
-    let created = cx.session()?.call_once(args.key.as_deref(), operation)?;
+    let created = session.call_once(args.key.as_deref(), operation)?;
     cx.answer_workflow("Created", &created)?;
     note_next_step(cx, &created);
+    Ok(())
+}
+
+/// Resolves the repositories that the tasks of a plan name, so that they can be relative paths.
+fn resolve_repositories(session: &mut Session, plan: Option<&mut Plan>) -> Result<()> {
+    for task in plan.into_iter().flat_map(|plan| &mut plan.tasks) {
+        if let Some(reference) = task.repository.as_mut().filter(|reference| reference.starts_with(['.', '~'])) {
+            *reference = references::repository(session, reference, Unknown::Register)?;
+        }
+    }
     Ok(())
 }
 
@@ -416,8 +445,10 @@ fn note_next_step(cx: &CommandContext, view: &WorkflowView) {
 }
 
 fn plan(cx: &mut CommandContext, args: &PlanArgs) -> Result<()> {
-    let plan = plans::read_file(&args.plan)?;
-    let planned = cx.session()?.call(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
+    let mut session = cx.session()?;
+    let mut plan = plans::read_file(&args.plan)?;
+    resolve_repositories(&mut session, Some(&mut plan))?;
+    let planned = session.call(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
     cx.answer_workflow("Planned", &planned)?;
     note_next_step(cx, &planned);
     Ok(())
@@ -433,6 +464,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     let query = WorkflowQuery {
         statuses,
         worktree_id: cx.worktree_filter(&mut session)?,
+        repository_id: references::repository_id(&mut session, cx.global.repo.as_deref())?,
         // Reads one more than it shows, to detect that there are more.
         limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit.saturating_add(1) },
         ..WorkflowQuery::default()
@@ -447,7 +479,8 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
         cx.ui.warn(&more);
     }
     let now = session.now()?;
-    cx.ui.answer(&found, |text| text.table(&workflow_table(&found, now)))?;
+    let places = PlaceColumns::of(&session, &found);
+    cx.ui.answer(&found, |text| text.table(&workflow_table(&found, now, places)))?;
     if has_more {
         cx.ui.note(&more);
     }
@@ -457,24 +490,26 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     Ok(())
 }
 
-fn workflow_table(workflows: &[WorkflowView], now: Timestamp) -> Vec<Vec<Cell>> {
+fn workflow_table(workflows: &[WorkflowView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
     if workflows.is_empty() {
         return Vec::new();
     }
-    let header = ["ID", "NAME", "STATUS", "DONE", "UPDATED", "ABOUT"].map(|title| styled(DIM, title));
+    let header = ["ID", "NAME", "STATUS", "DONE", "UPDATED"].map(|title| styled(DIM, title));
+    let header = header.into_iter().chain(places.titles()).chain([styled(DIM, "ABOUT")]).collect();
     let rows = workflows.iter().map(|view| {
         let workflow = &view.workflow;
         let about = workflow.reason.as_ref().or(workflow.summary.as_ref());
-        vec![
+        let cells = [
             styled(DIM, &workflow.id),
             styled(BOLD, &workflow.name),
             styled(workflow_style(workflow.status), humanize(workflow.status.as_str())),
             cell(format!("{}/{}", view.done, view.total)),
             styled(DIM, workflow.updated_at.ago(now)),
-            styled(DIM, about.map(|text| first_line(text, 60)).unwrap_or_default()),
-        ]
+        ];
+        let about = styled(DIM, about.map(|text| first_line(text, 60)).unwrap_or_default());
+        cells.into_iter().chain(places.cells(view)).chain([about]).collect()
     });
-    std::iter::once(Vec::from(header)).chain(rows).collect()
+    std::iter::once(header).chain(rows).collect()
 }
 
 fn show(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
@@ -482,15 +517,16 @@ fn show(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
     let page = session.call(ShowWorkflow { workflow: args.workflow.clone() })?;
     let now = session.now()?;
     cx.ui.answer(&page, |text| {
-        write_facts(text, &page.workflow, now);
+        write_facts(text, &session, &page.workflow, now);
         if !page.tasks.is_empty() {
             text.gap();
-            text.table(&task_table(&page.tasks, false));
+            // The facts have the worktree.
+            text.table(&task_table(&page.tasks, false, PlaceColumns::of(&session, &page.tasks).without_worktree()));
         }
     })
 }
 
-fn write_facts(text: &mut Text, view: &WorkflowView, now: Timestamp) {
+fn write_facts(text: &mut Text, session: &Session, view: &WorkflowView, now: Timestamp) {
     let workflow = &view.workflow;
     text.table(&[vec![styled(BOLD, &workflow.name), styled(DIM, &workflow.id), cell(progress(view))]]);
     let source = match &workflow.source_ref {
@@ -502,6 +538,9 @@ fn write_facts(text: &mut Text, view: &WorkflowView, now: Timestamp) {
         ("summary", workflow.summary.clone()),
         ("reason", workflow.reason.clone()),
         ("source", source),
+        ("repository", describe_repositories(session, view)),
+        ("worktree", describe_worktree(view)),
+        ("taken by", Some(humanize_reach(workflow.reach).to_owned())),
         ("max parallel", workflow.max_parallel.map(|max| format!("{max} tasks"))),
         ("base", workflow.base.clone()),
         ("created", moment(Some(workflow.created_at))),
@@ -511,6 +550,14 @@ fn write_facts(text: &mut Text, view: &WorkflowView, now: Timestamp) {
     let rows: Vec<_> =
         facts.into_iter().filter_map(|(name, value)| Some(vec![styled(DIM, name), cell(value?)])).collect();
     text.table(&rows);
+}
+
+/// Describes which worktrees take the tasks of a workflow.
+fn humanize_reach(reach: Reach) -> &'static str {
+    match reach {
+        Reach::Worktree => "its worktree only",
+        Reach::Repository => "every worktree",
+    }
 }
 
 fn summary(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
@@ -573,9 +620,11 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
 }
 
 fn replan(cx: &mut CommandContext, args: &ReplanArgs) -> Result<()> {
-    let plan = plans::read_file(&args.plan)?;
+    let mut session = cx.session()?;
+    let mut plan = plans::read_file(&args.plan)?;
+    resolve_repositories(&mut session, Some(&mut plan))?;
     let operation = ReplanWorkflow { workflow: args.workflow.clone(), plan, reason: args.reason.clone() };
-    let replanned = cx.session()?.call(operation)?;
+    let replanned = session.call(operation)?;
     cx.ui.answer(&replanned, |text| {
         text.line(workflow_line("Replanned", &replanned.workflow));
         let parts = [
@@ -596,6 +645,10 @@ fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()> {
     let value = |what: &str, given: Option<&str>| {
         given.map(|given| json_or_text(what, given)).transpose().map(Option::unwrap_or_default)
     };
+    let mut session = cx.session()?;
+    let repository = args.repo_of.as_deref();
+    let repository =
+        repository.map(|name| references::repository(&mut session, name, Unknown::Register)).transpose()?;
     let task = PlannedTask {
         name: args.name.clone(),
         description: args.description.as_deref().map(text_or_stdin).transpose()?.unwrap_or_default(),
@@ -609,7 +662,7 @@ fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()> {
         context: value("--know", args.know.as_deref())?,
         capabilities: args.capability.clone(),
         files: args.file.clone(),
-        repository: args.repo_of.clone(),
+        repository,
         base: args.base.clone(),
         issue: args.issue.clone(),
         max_attempts: args.max_attempts,
@@ -620,18 +673,23 @@ fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()> {
         needs_evidence: args.needs_evidence,
     };
     let operation = AddTask { workflow: args.workflow.clone(), task, before: args.before.clone() };
-    let added = cx.session()?.call_once(args.key.as_deref(), operation)?;
+    let added = session.call_once(args.key.as_deref(), operation)?;
     cx.answer_task("Added", &added)
 }
 
 fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
     let mut session = cx.session()?;
-    let ids = match &args.add {
-        Some(repository) => {
-            let operation = AddWorkflowRepository { workflow: args.workflow.clone(), repository: repository.clone() };
-            session.call(operation)?.repositories
+    let workflow = args.workflow.clone();
+    let ids = match (&args.add, &args.remove) {
+        (Some(reference), _) => {
+            let repository = references::repository(&mut session, reference, Unknown::Register)?;
+            session.call(AddWorkflowRepository { workflow, repository })?.repositories
         }
-        None => session.call(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,
+        (None, Some(reference)) => {
+            let repository = references::repository(&mut session, reference, Unknown::Keep)?;
+            session.call(RemoveWorkflowRepository { workflow, repository })?.repositories
+        }
+        (None, None) => session.call(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,
     };
     let known = session.call(ListRepositories {})?.repositories;
     let repositories: Vec<_> =
@@ -692,6 +750,8 @@ fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
         plan: Some(epic.plan),
         start: args.start,
         repositories: Vec::new(),
+        shared: args.reach.shared,
+        only_here: args.reach.only_here,
     };
     let created = cx.session()?.call_once(args.key.as_deref(), operation)?;
     cx.answer_workflow("Created", &created)?;

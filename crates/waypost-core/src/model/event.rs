@@ -117,6 +117,8 @@ pub mod kind {
         WORKFLOW_REOPENED = "workflow.reopened";
         /// A repository was added to a workflow.
         WORKFLOW_REPOSITORY_ADDED = "workflow.repository_added";
+        /// A repository was removed from a workflow.
+        WORKFLOW_REPOSITORY_REMOVED = "workflow.repository_removed";
         /// A task was planned.
         TASK_ADDED = "task.added";
         /// A task's plan was changed.

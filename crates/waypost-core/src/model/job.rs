@@ -174,6 +174,10 @@ pub struct JobQuery {
     pub status: Option<JobStatus>,
     /// Only jobs that have not ended.
     pub is_live: bool,
+    /// Only jobs that were requested from this worktree, or that work on its tasks.
+    pub worktree_id: Option<WorktreeId>,
+    /// Only jobs that work on one of these repositories; on any if empty.
+    pub repositories: Vec<RepositoryId>,
     /// Maximum number of results, the newest first.
     pub limit: u32,
 }

@@ -289,11 +289,27 @@ pub struct Dependency {
     pub kind: DependencyKind,
 }
 
+/// The tasks that a search for claimable ones considers.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Candidates {
+    /// All tasks.
+    All,
+    /// The tasks of a workflow.
+    OfWorkflow(WorkflowId),
+    /// The tasks that were planned in a worktree.
+    OfWorktree(WorktreeId),
+    /// The tasks that were planned in other worktrees, and not for these alone.
+    SharedWith(WorktreeId),
+}
+
 /// A filter and page of claimable tasks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CandidateQuery {
-    /// Only tasks of this workflow.
-    pub workflow_id: Option<WorkflowId>,
+    /// The tasks to consider.
+    pub of: Candidates,
+    /// Only tasks of these repositories; of all repositories if empty. A task without a repository belongs to that of its
+    /// worktree.
+    pub repositories: Vec<RepositoryId>,
     /// Number of results to skip.
     pub skip: u32,
     /// Maximum number of results.

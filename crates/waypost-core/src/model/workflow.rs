@@ -69,6 +69,23 @@ text_enum! {
     }
 }
 
+text_enum! {
+    /// The worktrees in which a claim without a name takes the tasks of a workflow.
+    Reach: "a reach of workflows" {
+        /// Only the worktree it was created in.
+        Worktree = "worktree",
+        /// All worktrees of its repositories.
+        Repository = "repository",
+    }
+}
+
+impl Default for Reach {
+    /// The reach of workflows that were recorded without one.
+    fn default() -> Self {
+        Reach::Repository
+    }
+}
+
 /// One execution of a plan: tasks with dependencies.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Workflow {
@@ -98,6 +115,9 @@ pub struct Workflow {
     pub reason: Option<String>,
     /// The worktree it was created in.
     pub worktree_id: WorktreeId,
+    /// The worktrees in which a claim without a name takes its tasks.
+    #[serde(default)]
+    pub reach: Reach,
     /// When it was created.
     pub created_at: Timestamp,
     /// When it last changed.

@@ -156,6 +156,10 @@ pub struct WorkspaceQuery {
     pub machine: Option<String>,
     /// Only workspaces made for this job.
     pub job_id: Option<JobId>,
+    /// Only workspaces that were requested from this worktree, or whose job works on its tasks.
+    pub worktree_id: Option<WorktreeId>,
+    /// Only workspaces of these repositories; of all if empty.
+    pub repositories: Vec<RepositoryId>,
     /// Removed ones too.
     pub all: bool,
     /// Maximum number of results.

@@ -123,6 +123,7 @@ operations! {
         list_workflows::ListWorkflows,
         pause_workflow::PauseWorkflow,
         plan_workflow::PlanWorkflow,
+        remove_workflow_repository::RemoveWorkflowRepository,
         replan_workflow::ReplanWorkflow,
         resume_workflow::ResumeWorkflow,
         retire_workflow::RetireWorkflow,
@@ -134,6 +135,7 @@ operations! {
     workspace {
         change_workspace::ChangeWorkspace,
         create_workspace::CreateWorkspace,
+        list_live_workspaces::ListLiveWorkspaces,
         list_workspaces::ListWorkspaces,
         show_workspace::ShowWorkspace,
     }

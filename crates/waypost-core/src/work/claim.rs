@@ -4,12 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::json;
 
-use super::{agents, find, lease};
+use super::places::Places;
+use super::{agents, find, lease, view};
 use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
-use crate::id::{RepositoryId, WorkflowId};
+use crate::id::{RepositoryId, WorkflowId, WorktreeId};
 use crate::model::{
-    Agent, CandidateQuery, DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus, kind,
+    Agent, CandidateQuery, Candidates, DependencyKind, Lease, Reach, Task, TaskStatus, Workflow, WorkflowQuery,
+    WorkflowStatus, kind,
 };
 
 /// Maximum number of candidates in one page. The first candidate usually fits, so pages start small and grow.
@@ -115,39 +117,129 @@ pub(crate) fn task(
 /// Claims the first task that the agent may claim.
 pub(crate) fn next(
     cx: &mut OpContext<'_>,
-    workflow: Option<&Workflow>,
-    repositories: &[RepositoryId],
+    scope: &Scope,
     agent: &mut Agent,
     ttl_ms: Option<u64>,
 ) -> Result<(Task, Lease)> {
     check_cap(cx, agent)?;
-    match candidates(cx, workflow, repositories, agent, 1)?.pop() {
+    match candidates(cx, scope, agent, 1)?.pop() {
         Some(task) => take(cx, &task, agent, ttl_ms),
-        None => Err(nothing_to_claim_error(cx, workflow)?),
+        None => Err(nothing_to_claim_error(cx, scope)?),
     }
 }
 
-/// Returns the repository of a task: its own, or else that of the worktree in which its workflow was created.
-pub(crate) fn repository_of(cx: &mut OpContext<'_>, task: &Task) -> Result<Option<RepositoryId>> {
-    match &task.repository_id {
-        Some(id) => Ok(Some(id.clone())),
-        None => Ok(cx.tx.worktree_get(&task.worktree_id)?.map(|worktree| worktree.repository_id)),
+/// The tasks that a claim without a name may take.
+///
+/// Without a choice these are the tasks planned in the caller's worktree, then those that other worktrees share. In a
+/// store that repositories share, they are limited to the caller's repository.
+#[derive(Clone, Debug)]
+pub(crate) struct Scope {
+    /// Only tasks of this workflow, wherever it was planned.
+    workflow: Option<Workflow>,
+    /// Only tasks planned in this worktree, shared or not.
+    worktree_id: Option<WorktreeId>,
+    /// Only tasks of these repositories; of all if empty.
+    repositories: Vec<RepositoryId>,
+}
+
+impl Scope {
+    /// Returns the scope that the caller chose.
+    pub(crate) fn of(
+        cx: &mut OpContext<'_>,
+        workflow: Option<&str>,
+        worktree_id: Option<&WorktreeId>,
+        repository: Option<&str>,
+    ) -> Result<Scope> {
+        let workflow = workflow.map(|reference| find::workflow(cx, reference)).transpose()?;
+        find::check_worktree(cx, worktree_id)?;
+        let repositories = match repository {
+            None if worktree_id.is_none() => own_repositories(cx)?,
+            chosen => find::chosen_repositories(cx, chosen)?,
+        };
+        Ok(Scope { workflow, worktree_id: worktree_id.cloned(), repositories })
+    }
+
+    /// Returns the scope of a caller that chose nothing.
+    pub(crate) fn of_caller(cx: &mut OpContext<'_>) -> Result<Scope> {
+        Scope::of(cx, None, None, None)
+    }
+
+    /// Returns the tasks to consider, in the order in which claims take them.
+    fn candidates(&self, here: &WorktreeId) -> Vec<Candidates> {
+        match (&self.workflow, &self.worktree_id) {
+            // The tasks of a workflow have its worktree.
+            (Some(workflow), Some(worktree)) if workflow.worktree_id != *worktree => Vec::new(),
+            (Some(workflow), _) => vec![Candidates::OfWorkflow(workflow.id.clone())],
+            (None, Some(worktree)) => vec![Candidates::OfWorktree(worktree.clone())],
+            (None, None) => vec![Candidates::OfWorktree(here.clone()), Candidates::SharedWith(here.clone())],
+        }
+    }
+
+    /// Returns whether a task is in the scope. The search for candidates applies the same rule.
+    pub(crate) fn includes(
+        &self,
+        here: &WorktreeId,
+        task: &Task,
+        reach: Reach,
+        repository: Option<&RepositoryId>,
+    ) -> bool {
+        let is_considered = self.candidates(here).iter().any(|candidates| match candidates {
+            Candidates::All => true,
+            Candidates::OfWorkflow(id) => *id == task.workflow_id,
+            Candidates::OfWorktree(id) => *id == task.worktree_id,
+            Candidates::SharedWith(_) => reach == Reach::Repository,
+        });
+        is_considered && self.includes_repository(repository)
+    }
+
+    /// Returns whether the tasks of a repository are in the scope.
+    pub(crate) fn includes_repository(&self, repository: Option<&RepositoryId>) -> bool {
+        self.repositories.is_empty() || repository.is_some_and(|id| self.repositories.contains(id))
     }
 }
 
-/// Returns the tasks that the agent may claim, the most urgent first. If repositories are named, only tasks of these.
-pub(crate) fn candidates(
+/// Returns the repositories whose tasks a caller takes that names none; none for all. Clones of one remote repository
+/// count as the same one.
+fn own_repositories(cx: &mut OpContext<'_>) -> Result<Vec<RepositoryId>> {
+    let own = &cx.caller.repository;
+    if !cx.caller.is_limited_to_repository() {
+        return Ok(Vec::new());
+    }
+    if own.remote_url.is_none() {
+        return Ok(vec![own.id.clone()]);
+    }
+    // A caller that only reads may be unknown to the store.
+    let clones = cx.tx.repository_list()?.into_iter().filter(|other| other.id != own.id && cx.caller.is_of(other));
+    Ok(std::iter::once(own.id.clone()).chain(clones.map(|other| other.id)).collect())
+}
+
+/// Returns the tasks that the agent may claim: those of the caller's worktree first, each part in order of urgency.
+pub(crate) fn candidates(cx: &mut OpContext<'_>, scope: &Scope, agent: &Agent, limit: usize) -> Result<Vec<Task>> {
+    let mut found = Vec::new();
+    let mut is_full = BTreeMap::new();
+    let first_page = u32::try_from(limit).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
+    let query_of = |of| CandidateQuery { of, repositories: scope.repositories.clone(), skip: 0, limit: first_page };
+    let queries: Vec<_> = scope.candidates(&cx.caller.worktree.id).into_iter().map(query_of).collect();
+    if queries.len() > 1 {
+        cx.tx.prefetch(&mut |tx| queries.iter().try_for_each(|query| tx.task_list_claimable(query).map(drop)))?;
+    }
+    for query in queries {
+        if found.len() < limit {
+            add_candidates(cx, query, agent, limit, &mut is_full, &mut found)?;
+        }
+    }
+    Ok(found)
+}
+
+/// Adds the tasks of one query that the agent may claim, the most urgent first.
+fn add_candidates(
     cx: &mut OpContext<'_>,
-    workflow: Option<&Workflow>,
-    repositories: &[RepositoryId],
+    mut query: CandidateQuery,
     agent: &Agent,
     limit: usize,
-) -> Result<Vec<Task>> {
-    let mut found = Vec::new();
-    let mut is_full: BTreeMap<WorkflowId, bool> = BTreeMap::new();
-    let first_page = u32::try_from(limit).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    let workflow_id = workflow.map(|workflow| workflow.id.clone());
-    let mut query = CandidateQuery { workflow_id, skip: 0, limit: first_page };
+    is_full: &mut BTreeMap<WorkflowId, bool>,
+    found: &mut Vec<Task>,
+) -> Result<()> {
     loop {
         let page = cx.tx.task_list_claimable(&query)?;
         let is_last = page.len() < query.limit as usize;
@@ -165,17 +257,15 @@ pub(crate) fn candidates(
                 let workflow = find::workflow_of(cx, &task)?;
                 is_full.insert(task.workflow_id.clone(), parallel_limit(cx, &workflow)?.is_some());
             }
-            let is_in_scope = repositories.is_empty()
-                || repository_of(cx, &task)?.is_some_and(|repository| repositories.contains(&repository));
-            if is_in_scope && !is_full[&task.workflow_id] && objection(cx, &task, agent)?.is_none() {
+            if !is_full[&task.workflow_id] && objection(cx, &task, agent)?.is_none() {
                 found.push(task);
                 if found.len() >= limit {
-                    return Ok(found);
+                    return Ok(());
                 }
             }
         }
         if is_last {
-            return Ok(found);
+            return Ok(());
         }
         query.skip += query.limit;
         query.limit = (query.limit * 4).min(MAX_PAGE);
@@ -183,7 +273,8 @@ pub(crate) fn candidates(
 }
 
 /// Returns the error that explains why no task can be claimed.
-pub(crate) fn nothing_to_claim_error(cx: &mut OpContext<'_>, workflow: Option<&Workflow>) -> Result<Error> {
+pub(crate) fn nothing_to_claim_error(cx: &mut OpContext<'_>, scope: &Scope) -> Result<Error> {
+    let workflow = scope.workflow.as_ref();
     let within = workflow.map_or_else(String::new, |workflow| format!(" in {}", workflow.name));
     let error = Error::new(Kind::NothingToDo, format!("no task can be claimed now{within}"));
     let workflows = match workflow {
@@ -210,6 +301,7 @@ pub(crate) fn nothing_to_claim_error(cx: &mut OpContext<'_>, workflow: Option<&W
         })
         .collect();
     let error = if reasons.is_empty() { error } else { error.hint(reasons.join("; ")) };
+    let error = out_of_scope(cx, scope)?.into_iter().fold(error, Error::hint);
     Ok(match workflows.iter().find(|workflow| workflow.status != WorkflowStatus::InProgress) {
         Some(workflow) if workflow.status == WorkflowStatus::Ready => {
             error.hint(format!("workflow {} is not started: way workflow start {}", workflow.name, workflow.id))
@@ -217,6 +309,41 @@ pub(crate) fn nothing_to_claim_error(cx: &mut OpContext<'_>, workflow: Option<&W
         Some(workflow) => error.hint(format!("workflow {} is {}", workflow.name, workflow.status)),
         None => error,
     })
+}
+
+/// Says which tasks could be claimed with another scope, and how.
+fn out_of_scope(cx: &mut OpContext<'_>, scope: &Scope) -> Result<Vec<String>> {
+    let of = scope.workflow.as_ref().map_or(Candidates::All, |workflow| Candidates::OfWorkflow(workflow.id.clone()));
+    let query = CandidateQuery { of, repositories: Vec::new(), skip: 0, limit: MAX_PAGE };
+    let here = cx.caller.worktree.id.clone();
+    let (mut by_repository, mut by_worktree) = (BTreeMap::<_, u32>::new(), BTreeMap::<_, u32>::new());
+    let tasks = cx.tx.task_list_claimable(&query)?;
+    if tasks.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (workflows, places) = (view::workflows_of(cx, &tasks)?, Places::all(cx)?);
+    for task in tasks {
+        let repository = places.repository_of(&task);
+        let reach = workflows.get(&task.workflow_id).map(|workflow| workflow.reach).unwrap_or_default();
+        if scope.includes(&here, &task, reach, repository.as_ref()) {
+            continue;
+        }
+        match repository.filter(|id| !scope.repositories.is_empty() && !scope.repositories.contains(id)) {
+            Some(other) => *by_repository.entry(other).or_default() += 1,
+            None => *by_worktree.entry(task.worktree_id).or_default() += 1,
+        }
+    }
+    let counted = |count: u32| if count == 1 { "1 task is".to_owned() } else { format!("{count} tasks are") };
+    let mut hints = Vec::new();
+    for (id, count) in by_worktree {
+        let name = places.worktree(&id).map_or_else(|| id.to_string(), |worktree| worktree.name);
+        hints.push(format!("{} of worktree {name}: --worktree {name}", counted(count)));
+    }
+    for (id, count) in by_repository {
+        let name = places.repository(&id);
+        hints.push(format!("{} of repository {name}: --repo {name}, or --repo all", counted(count)));
+    }
+    Ok(hints)
 }
 
 fn take(cx: &mut OpContext<'_>, task: &Task, agent: &mut Agent, ttl_ms: Option<u64>) -> Result<(Task, Lease)> {

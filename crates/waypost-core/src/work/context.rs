@@ -9,7 +9,9 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::{agents, base, claim, find};
+use super::claim::{self, Scope};
+use super::places::Places;
+use super::{agents, base, find};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::AgentId;
@@ -151,6 +153,7 @@ pub(crate) fn pack(cx: &mut OpContext<'_>, task: &Task, reader: Option<&AgentId>
     checkpoints(&mut packer, last);
     let started_from = base::started_from(cx, task)?;
     about_task(&mut packer, task, started_from.as_deref());
+    about_place(cx, &mut packer, task)?;
     let total = about_workflow(cx, &mut packer, &workflow)?;
     checkpoints(&mut packer, before_it);
     outcomes(cx, &mut packer, task)?;
@@ -198,6 +201,23 @@ fn about_task(packer: &mut Packer, task: &Task, started_from: Option<&str>) {
             packer.leave_out("parts of the task", 1);
         }
     }
+}
+
+/// Says where the task belongs: its repository, if the store has several, and its worktree, if it is not the caller's.
+fn about_place(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task) -> Result<()> {
+    let is_here = task.worktree_id == cx.caller.worktree.id;
+    if is_here && !cx.caller.is_shared {
+        return Ok(());
+    }
+    let places = Places::of(cx, &task.worktree_id, task.repository_id.as_ref())?;
+    if let Some(id) = places.repository_of(task).filter(|_| cx.caller.is_shared) {
+        packer.add(TASK, &format!("Repository: {}", places.repository(&id)));
+    }
+    if let Some(worktree) = places.worktree(&task.worktree_id).filter(|_| !is_here) {
+        let branch = worktree.branch.map_or_else(String::new, |branch| format!(", branch {branch}"));
+        packer.add(TASK, &format!("Planned in worktree: {}{branch}", worktree.name));
+    }
+    Ok(())
 }
 
 /// Returns how many tasks the workflow has.
@@ -374,7 +394,8 @@ pub(crate) fn prime(
         }
     }
     let reader = agent.cloned().unwrap_or_else(|| agents::unregistered(cx));
-    let candidates = claim::candidates(cx, None, &[], &reader, 4)?;
+    let scope = Scope::of_caller(cx)?;
+    let candidates = claim::candidates(cx, &scope, &reader, 4)?;
     for task in &candidates[..candidates.len().min(3)] {
         packer.add(next, &format!("{} ({}), priority {}", task.name, task.id, task.priority));
     }

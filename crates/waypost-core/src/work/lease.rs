@@ -87,7 +87,7 @@ pub(crate) fn renew_own(cx: &mut OpContext<'_>, held: Vec<Lease>, all: bool) -> 
 /// Returns whether a job works on the task of a lease.
 fn has_live_job(cx: &mut OpContext<'_>, lease: &Lease) -> Result<bool> {
     let Ok(task_id) = lease.subject.parse::<TaskId>() else { return Ok(false) };
-    let query = JobQuery { task_id: Some(task_id), status: None, is_live: true, limit: 1 };
+    let query = JobQuery { task_id: Some(task_id), is_live: true, limit: 1, ..JobQuery::default() };
     Ok(!cx.tx.job_list(&query)?.is_empty())
 }
 

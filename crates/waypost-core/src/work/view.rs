@@ -6,11 +6,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::lease::Names;
+use super::places::{Places, WorktreeSummary};
 use super::{find, lease};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId};
-use crate::model::{DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowStatus};
+use crate::model::{DependencyKind, Lease, Reach, Task, TaskStatus, Workflow, WorkflowStatus};
 use crate::time::Timestamp;
 
 /// A task with computed fields.
@@ -21,6 +22,15 @@ pub struct TaskView {
     pub task: Task,
     /// The name of its workflow.
     pub workflow: String,
+    /// The worktrees in which a claim without a name takes it.
+    #[serde(default)]
+    pub reach: Reach,
+    /// The worktree its workflow was created in.
+    #[serde(default)]
+    pub worktree: Option<WorktreeSummary>,
+    /// The name of the repository to work in.
+    #[serde(default)]
+    pub repository: Option<String>,
     /// The names of the tasks it depends on.
     pub depends_on: Vec<String>,
     /// The names of the unfinished tasks it waits for.
@@ -37,14 +47,28 @@ pub struct TaskView {
     pub expires_at: Option<Timestamp>,
 }
 
+impl TaskView {
+    /// Returns the repository to work in: its own, or else that of the worktree in which its workflow was created.
+    pub fn repository_id(&self) -> Option<&RepositoryId> {
+        let of_worktree = self.worktree.as_ref().map(|worktree| &worktree.repository_id);
+        self.task.repository_id.as_ref().or(of_worktree)
+    }
+}
+
 /// A workflow with computed fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowView {
     /// The workflow.
     #[serde(flatten)]
     pub workflow: Workflow,
+    /// The worktree it was created in.
+    #[serde(default)]
+    pub worktree: Option<WorktreeSummary>,
     /// The repositories it spans.
     pub repositories: Vec<RepositoryId>,
+    /// The names of these repositories, in the same order.
+    #[serde(default)]
+    pub repository_names: Vec<String>,
     /// How many tasks are in each status.
     pub counts: BTreeMap<TaskStatus, u64>,
     /// How many tasks there are.
@@ -57,7 +81,12 @@ pub struct WorkflowView {
 pub(crate) fn workflow(cx: &mut OpContext<'_>, workflow: Workflow) -> Result<WorkflowView> {
     let repositories = cx.tx.workflow_repository_list(&workflow.id)?;
     let counts = cx.tx.task_count(&workflow.id)?.into_iter().collect();
-    Ok(counted(workflow, repositories, counts))
+    let places = match repositories.as_slice() {
+        [] => Places::of(cx, &workflow.worktree_id, None)?,
+        [one] => Places::of(cx, &workflow.worktree_id, Some(one))?,
+        _ => Places::all(cx)?,
+    };
+    Ok(counted(workflow, repositories, counts, &places))
 }
 
 /// Returns the views of workflows. The number of statements does not depend on the number of workflows.
@@ -71,18 +100,26 @@ pub(crate) fn workflows(cx: &mut OpContext<'_>, workflows: Vec<Workflow>) -> Res
     for (workflow, status, count) in cx.tx.task_count_in_workflows(&ids)? {
         counts.entry(workflow).or_default().insert(status, count);
     }
+    let places = Places::all(cx)?;
     let views = workflows.into_iter().map(|workflow| {
         let repositories = repositories.remove(&workflow.id).unwrap_or_default();
         let counts = counts.remove(&workflow.id).unwrap_or_default();
-        counted(workflow, repositories, counts)
+        counted(workflow, repositories, counts, &places)
     });
     Ok(views.collect())
 }
 
-fn counted(workflow: Workflow, repositories: Vec<RepositoryId>, counts: BTreeMap<TaskStatus, u64>) -> WorkflowView {
+fn counted(
+    workflow: Workflow,
+    repositories: Vec<RepositoryId>,
+    counts: BTreeMap<TaskStatus, u64>,
+    places: &Places,
+) -> WorkflowView {
     let total = counts.values().sum();
     let done = counts.iter().filter(|(status, _)| status.satisfies()).map(|(_, count)| count).sum();
-    WorkflowView { workflow, repositories, counts, total, done }
+    let worktree = places.worktree(&workflow.worktree_id);
+    let repository_names = repositories.iter().map(|id| places.repository(id)).collect();
+    WorkflowView { workflow, worktree, repositories, repository_names, counts, total, done }
 }
 
 /// Returns the views of all tasks of a workflow, in plan order.
@@ -98,6 +135,8 @@ pub(crate) fn tasks_in(cx: &mut OpContext<'_>, workflows: &[Workflow]) -> Result
         tx.task_list_in_workflows(&ids)?;
         tx.dependency_list_in_workflows(&ids)?;
         tx.lease_list_in_workflows(&ids)?;
+        tx.worktree_list()?;
+        tx.repository_list()?;
         tx.agent_list().map(drop)
     })?;
     let tasks = cx.tx.task_list_in_workflows(&ids)?;
@@ -112,6 +151,7 @@ pub(crate) fn tasks_in(cx: &mut OpContext<'_>, workflows: &[Workflow]) -> Result
     let mut leases: BTreeMap<String, Lease> =
         cx.tx.lease_list_in_workflows(&ids)?.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
     let names = Names::of(&cx.tx.agent_list()?);
+    let places = Places::all(cx)?;
     let mut of_workflow: BTreeMap<WorkflowId, Vec<Task>> = BTreeMap::new();
     for task in tasks {
         of_workflow.entry(task.workflow_id.clone()).or_default().push(task);
@@ -121,7 +161,7 @@ pub(crate) fn tasks_in(cx: &mut OpContext<'_>, workflows: &[Workflow]) -> Result
         for task in of_workflow.remove(&workflow.id).unwrap_or_default() {
             let on = dependencies.remove(&task.id).unwrap_or_default();
             let lease = leases.remove(task.id.as_str());
-            views.push(shown(task, workflow, on, lease, |id| Ok(names.get(id)))?);
+            views.push(shown(task, workflow, on, lease, &places, |id| Ok(names.get(id)))?);
         }
     }
     Ok(views)
@@ -148,11 +188,12 @@ pub(crate) fn some_tasks(
     }
     let mut leases: BTreeMap<String, Lease> =
         cx.tx.lease_list_by_task(&ids)?.into_iter().map(|lease| (lease.subject.clone(), lease)).collect();
+    let places = Places::all(cx)?;
     let show = |task: Task| {
         let workflow = workflows.get(&task.workflow_id).ok_or_else(|| find::lost_workflow_error(&task))?;
         let on = dependencies.remove(&task.id).unwrap_or_default();
         let lease = leases.remove(task.id.as_str());
-        shown(task, workflow, on, lease, |id| Ok(names.get(id)))
+        shown(task, workflow, on, lease, &places, |id| Ok(names.get(id)))
     };
     tasks.into_iter().map(show).collect()
 }
@@ -177,7 +218,8 @@ pub(crate) fn task(cx: &mut OpContext<'_>, task: Task) -> Result<TaskView> {
         }
     }
     let held = cx.tx.lease_get(task.id.as_str())?;
-    shown(task, &workflow, on, held, |id| lease::name(cx, id))
+    let places = Places::of(cx, &task.worktree_id, task.repository_id.as_ref())?;
+    shown(task, &workflow, on, held, &places, |id| lease::name(cx, id))
 }
 
 /// A task that another depends on: its sequence in the plan, its name, its status, and the kind of dependency.
@@ -188,6 +230,7 @@ fn shown(
     workflow: &Workflow,
     mut on: Vec<Edge>,
     lease: Option<Lease>,
+    places: &Places,
     mut name_of: impl FnMut(&AgentId) -> Result<String>,
 ) -> Result<TaskView> {
     // Sort by plan order: the order of the rows is arbitrary.
@@ -206,6 +249,9 @@ fn shown(
     Ok(TaskView {
         assigned_to,
         workflow: workflow.name.clone(),
+        reach: workflow.reach,
+        worktree: places.worktree(&task.worktree_id),
+        repository: places.repository_of(&task).map(|id| places.repository(&id)),
         depends_on: on.into_iter().filter(|(.., kind)| blocks(kind)).map(|(_, name, ..)| name).collect(),
         is_claimable: task.status == TaskStatus::Pending
             && workflow.status == WorkflowStatus::InProgress

@@ -7,7 +7,7 @@ use std::rc::Rc;
 use serde_json::Value;
 use waypost_core::Result;
 use waypost_core::clock::{Clock, Reading};
-use waypost_core::context::{Caller, LeaseTimes};
+use waypost_core::context::{Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
@@ -92,7 +92,11 @@ impl TestStore {
 
     pub(crate) fn read<O: StoreOperation>(&mut self, name: &str, operation: O) -> Result<O::Answer> {
         let caller = Caller { is_shared: self.is_shared, ..caller(name) };
-        engine::read(&mut self.store, &caller, &mut self.entropy, operation)
+        self.read_as(&caller, operation)
+    }
+
+    pub(crate) fn read_as<O: StoreOperation>(&mut self, caller: &Caller, operation: O) -> Result<O::Answer> {
+        engine::read(&mut self.store, caller, &mut self.entropy, operation)
     }
 
     /// Returns all events, oldest first.
@@ -130,6 +134,7 @@ pub(crate) fn person_in(number: u64) -> Caller {
         agent: None,
         repository,
         worktree,
+        standing: Standing::MainWorktree,
         is_shared: false,
         lease_times: LeaseTimes::default(),
     }
@@ -160,6 +165,8 @@ pub(crate) fn workflow(name: &str, plan: Plan) -> CreateWorkflow {
         plan: Some(plan),
         start: true,
         repositories: Vec::new(),
+        shared: false,
+        only_here: false,
     }
 }
 
@@ -178,7 +185,14 @@ pub(crate) fn registration(name: Option<&str>, timeout_ms: Option<u64>) -> Regis
 
 /// Claims a task, or the next one without a name.
 pub(crate) fn claim(task: Option<&str>) -> ClaimTask {
-    ClaimTask { task: task.map(str::to_owned), workflow: None, ttl_ms: None, budget: None }
+    ClaimTask {
+        task: task.map(str::to_owned),
+        workflow: None,
+        worktree_id: None,
+        repository: None,
+        ttl_ms: None,
+        budget: None,
+    }
 }
 
 pub(crate) fn finish(task: &str) -> FinishTask {

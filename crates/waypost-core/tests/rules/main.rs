@@ -8,5 +8,6 @@ mod corpus;
 mod harness;
 mod merge;
 mod operations;
+mod places;
 mod transfer;
 mod work;

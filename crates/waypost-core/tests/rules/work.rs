@@ -56,7 +56,7 @@ impl Bench {
     }
 
     fn task(&mut self, task: &str) -> TaskView {
-        self.0.read(PERSON, ShowTask { task: task.to_owned(), workflow: None }).unwrap().task
+        self.0.read(PERSON, ShowTask { task: task.to_owned(), workflow: None, repository: None }).unwrap().task
     }
 
     fn status(&mut self) -> WorkflowStatus {
@@ -256,7 +256,7 @@ fn c10_the_last_checkpoint_fits_into_every_budget() {
         bench.0.write("agent1", operation).unwrap();
     }
     for budget in [100, 500, 8_000] {
-        let operation = GetContext { task: "a".to_owned(), workflow: None, budget: Some(budget) };
+        let operation = GetContext { task: "a".to_owned(), workflow: None, repository: None, budget: Some(budget) };
         let context = bench.0.read(PERSON, operation).unwrap();
         assert!(context.text.contains("step 4 is done"), "{budget}: {}", context.text);
         assert!(context.text.starts_with("## Task\na ("), "{}", context.text);

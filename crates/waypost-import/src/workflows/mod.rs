@@ -11,7 +11,7 @@ mod msgpack;
 use serde_json::{Map, Value, json};
 use waypost_core::id::{AgentId, Entropy, TaskId, WorkflowId};
 use waypost_core::model::{
-    Agent, AgentStatus, Repository, Role, Source, Task, TaskStatus, Workflow, WorkflowStatus, Worktree,
+    Agent, AgentStatus, Reach, Repository, Role, Source, Task, TaskStatus, Workflow, WorkflowStatus, Worktree,
 };
 use waypost_core::tables::{Datum, Row};
 use waypost_core::time::Timestamp;
@@ -165,6 +165,7 @@ fn empty(context: &ImportContext, id: WorkflowId, name: String) -> WorkflowDump 
             config: json!({}),
             reason: None,
             worktree_id: context.worktree.id.clone(),
+            reach: Reach::default(),
             created_at: context.now,
             updated_at: context.now,
             started_at: None,

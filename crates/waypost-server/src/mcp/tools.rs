@@ -109,6 +109,7 @@ pub(super) static TABLE: &[Tool] = &[
             &[
                 TASK.described("id, name or workflow/name"),
                 field("workflow"),
+                field("repo").of("repository").described("in a shared store; all for any"),
                 field("minutes").of("ttl_ms").times(60_000).described("lease duration, default 10"),
                 BUDGET.or(|| json!(800)),
             ],

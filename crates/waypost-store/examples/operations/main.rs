@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use waypost_core::clock::Clock;
-use waypost_core::context::{Caller, LeaseTimes};
+use waypost_core::context::{Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{CheckpointKind, Repository, Vcs, Worktree};
@@ -94,7 +94,7 @@ fn run(store: &str, rounds: u32) -> Result {
         let heartbeat = Heartbeat { task: Some(task.clone()), workflow: None, epoch };
         rows.time("heartbeat", || bench.write(heartbeat.clone()))?;
         rows.time("send message", || bench.write(message()))?;
-        let next = NextTasks { workflow: None, limit: 10 };
+        let next = NextTasks { workflow: None, worktree_id: None, repository: None, limit: 10 };
         rows.time("next", || bench.read(next.clone()))?;
         rows.time("finish", || bench.finish(&task, epoch))?;
     }
@@ -140,7 +140,7 @@ fn context(store: &str, checkpoints: u32, rounds: u32) -> Result {
     }
     let mut rows = Rows::default();
     for _ in 0..rounds {
-        let context = GetContext { task: task.clone(), workflow: None, budget: Some(BUDGET) };
+        let context = GetContext { task: task.clone(), workflow: None, repository: None, budget: Some(BUDGET) };
         let packed = rows.time("context", || bench.read(context.clone()))?;
         if packed.text.len() > BUDGET as usize * 4 || packed.text.len() < BUDGET as usize * 2 {
             return Err(format!("the context has {} bytes", packed.text.len()).into());
@@ -219,6 +219,7 @@ fn caller(agent: &str) -> Caller {
         agent: Some(agent.to_owned()),
         repository,
         worktree,
+        standing: Standing::MainWorktree,
         is_shared: false,
         lease_times: LeaseTimes::default(),
     }
@@ -237,6 +238,8 @@ fn create(name: &str) -> CreateWorkflow {
         plan: None,
         start: false,
         repositories: Vec::new(),
+        shared: false,
+        only_here: false,
     }
 }
 
@@ -252,7 +255,7 @@ fn plan() -> Plan {
 }
 
 fn claim() -> ClaimTask {
-    ClaimTask { task: None, workflow: None, ttl_ms: None, budget: None }
+    ClaimTask { task: None, workflow: None, worktree_id: None, repository: None, ttl_ms: None, budget: None }
 }
 
 fn checkpoint(task: &str, epoch: Option<u64>) -> CheckpointTask {

@@ -33,6 +33,12 @@ pub(crate) use workflows::*;
 /// A statement that reads, with its parameters.
 pub(crate) type Query = (&'static str, Vec<Cell>);
 
+/// Joins words into one parameter, each between commas; the empty text if there are none. A statement finds a word in it
+/// with `?1 LIKE '%,' || word || ',%'`.
+fn between_commas<'w>(words: impl Iterator<Item = &'w str>) -> String {
+    words.fold(String::new(), |list, word| format!("{}{word},", if list.is_empty() { "," } else { &list }))
+}
+
 /// The text of each file, for the test that compares comments with query plans.
 #[cfg(test)]
 pub(crate) const SOURCES: &[&str] = &[

@@ -1,6 +1,7 @@
 //! Tasks, their dependencies and their checkpoints.
 
-use waypost_core::model::{CandidateQuery, Checkpoint, Dependency, Progress, Task};
+use waypost_core::id::RepositoryId;
+use waypost_core::model::{CandidateQuery, Candidates, Checkpoint, Dependency, Progress, Task};
 
 use super::Query;
 use crate::cell::cells;
@@ -130,10 +131,15 @@ pub(crate) const TASK_LIST_NAMED: &str =
 pub(crate) const TASK_LIST_IN: &str =
     select!(task, "tasks WHERE status = ?2 ORDER BY updated_at DESC, id DESC LIMIT ?1");
 /// Along `tasks_pending`, until enough tasks without open blockers are found. A subquery reads the status of each task's
-/// workflow by id: with a join, the planner may assume that few workflows run and start with those.
+/// workflow by id: with a join, the planner may assume that few workflows run and start with those. The repositories are
+/// one text, each between commas. A worktree leaves out its own tasks, and those that belong to others.
 pub(crate) const TASK_LIST_CLAIMABLE: &str = select!(
     task,
     "tasks WHERE status = 'pending'
+        AND (?4 = '' OR (worktree_id <> ?4
+            AND (SELECT workflows.reach FROM workflows WHERE workflows.id = tasks.workflow_id) = 'repository'))
+        AND (?3 = '' OR ?3 LIKE '%,' || COALESCE(repository_id, (SELECT worktrees.repository_id FROM worktrees
+            WHERE worktrees.id = tasks.worktree_id)) || ',%')
         AND (SELECT workflows.status FROM workflows WHERE workflows.id = tasks.workflow_id) = 'in_progress'
         AND NOT EXISTS (SELECT 1 FROM dependencies JOIN tasks AS blocker ON blocker.id = dependencies.depends_on
             WHERE dependencies.task_id = tasks.id AND dependencies.kind = 'blocks'
@@ -143,7 +149,21 @@ pub(crate) const TASK_LIST_CLAIMABLE: &str = select!(
 /// Along `tasks_pending_of_workflow`, as `TASK_LIST_CLAIMABLE`.
 pub(crate) const TASK_LIST_CLAIMABLE_OF_WORKFLOW: &str = select!(
     task,
-    "tasks WHERE status = 'pending' AND workflow_id = ?3
+    "tasks WHERE status = 'pending' AND workflow_id = ?4
+        AND (?3 = '' OR ?3 LIKE '%,' || COALESCE(repository_id, (SELECT worktrees.repository_id FROM worktrees
+            WHERE worktrees.id = tasks.worktree_id)) || ',%')
+        AND (SELECT workflows.status FROM workflows WHERE workflows.id = tasks.workflow_id) = 'in_progress'
+        AND NOT EXISTS (SELECT 1 FROM dependencies JOIN tasks AS blocker ON blocker.id = dependencies.depends_on
+            WHERE dependencies.task_id = tasks.id AND dependencies.kind = 'blocks'
+                AND blocker.status NOT IN ('completed', 'skipped'))
+    ORDER BY priority, queued_at, sequence, id LIMIT ?1 OFFSET ?2"
+);
+/// Along `tasks_pending_of_worktree`, as `TASK_LIST_CLAIMABLE`.
+pub(crate) const TASK_LIST_CLAIMABLE_OF_WORKTREE: &str = select!(
+    task,
+    "tasks WHERE status = 'pending' AND worktree_id = ?4
+        AND (?3 = '' OR ?3 LIKE '%,' || COALESCE(repository_id, (SELECT worktrees.repository_id FROM worktrees
+            WHERE worktrees.id = tasks.worktree_id)) || ',%')
         AND (SELECT workflows.status FROM workflows WHERE workflows.id = tasks.workflow_id) = 'in_progress'
         AND NOT EXISTS (SELECT 1 FROM dependencies JOIN tasks AS blocker ON blocker.id = dependencies.depends_on
             WHERE dependencies.task_id = tasks.id AND dependencies.kind = 'blocks'
@@ -192,9 +212,13 @@ pub(crate) const CHECKPOINT_LIST: &str =
 
 /// Returns the statement for a list of claimable tasks.
 pub(crate) fn task_list_claimable(query: &CandidateQuery) -> Query {
-    let CandidateQuery { workflow_id, skip, limit } = query;
-    match workflow_id {
-        None => (TASK_LIST_CLAIMABLE, cells![*limit, *skip].to_vec()),
-        Some(id) => (TASK_LIST_CLAIMABLE_OF_WORKFLOW, cells![*limit, *skip, id.as_str()].to_vec()),
-    }
+    let CandidateQuery { of, repositories, skip, limit } = query;
+    let (statement, id) = match of {
+        Candidates::All => (TASK_LIST_CLAIMABLE, ""),
+        Candidates::SharedWith(id) => (TASK_LIST_CLAIMABLE, id.as_str()),
+        Candidates::OfWorkflow(id) => (TASK_LIST_CLAIMABLE_OF_WORKFLOW, id.as_str()),
+        Candidates::OfWorktree(id) => (TASK_LIST_CLAIMABLE_OF_WORKTREE, id.as_str()),
+    };
+    let repositories = super::between_commas(repositories.iter().map(RepositoryId::as_str));
+    (statement, cells![*limit, *skip, repositories, id].to_vec())
 }

@@ -25,6 +25,7 @@ table! {
         config: json,
         reason: maybe_text,
         worktree_id: parsed,
+        reach: parsed,
         created_at: timestamp,
         updated_at: timestamp,
         started_at: maybe_timestamp,
@@ -56,6 +57,9 @@ pub(crate) const WORKFLOW_REPOSITORY_PUT: &str = "
         (workflow_id, repository_id)
     VALUES (?1, ?2)
     ON CONFLICT (workflow_id, repository_id) DO NOTHING";
+/// By primary key.
+pub(crate) const WORKFLOW_REPOSITORY_REMOVE: &str =
+    "DELETE FROM workflow_repositories WHERE workflow_id = ?1 AND repository_id = ?2";
 /// By primary key.
 pub(crate) const WORKFLOW_GET: &str = select!(workflow, "workflows WHERE id = ?1");
 /// A scan of the list, and each workflow by primary key.
@@ -90,12 +94,7 @@ pub(crate) const TEMPLATE_LIST: &str = select!(
 /// Returns the statement for a list of workflows.
 pub(crate) fn workflow_list(query: &WorkflowQuery) -> Query {
     let WorkflowQuery { statuses, worktree_id, repository_id, name, limit } = query;
-    let mut list = String::new();
-    for status in statuses {
-        list += if list.is_empty() { "," } else { "" };
-        list += status.as_str();
-        list += ",";
-    }
+    let list = super::between_commas(statuses.iter().map(|status| status.as_str()));
     let worktree_id = worktree_id.as_ref().map_or("", WorktreeId::as_str);
     let repository_id = repository_id.as_ref().map_or("", RepositoryId::as_str);
     let parameters = cells![*limit, list, worktree_id, name.as_deref().unwrap_or(""), repository_id];

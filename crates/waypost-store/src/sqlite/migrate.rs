@@ -17,6 +17,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0003_jobs.sql"),
     include_str!("migrations/0004_store_state.sql"),
     include_str!("migrations/0005_bases.sql"),
+    include_str!("migrations/0006_reach.sql"),
 ];
 
 /// The schema version this program reads and writes.

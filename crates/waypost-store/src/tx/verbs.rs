@@ -160,6 +160,10 @@ impl Tx for SqlTx<'_> {
         self.run(sql::WORKFLOW_REPOSITORY_PUT, cells![workflow.as_str(), repository.as_str()])
     }
 
+    fn workflow_repository_remove(&mut self, workflow: &WorkflowId, repository: &RepositoryId) -> Result<()> {
+        self.run(sql::WORKFLOW_REPOSITORY_REMOVE, cells![workflow.as_str(), repository.as_str()])
+    }
+
     fn workflow_repository_list(&mut self, workflow: &WorkflowId) -> Result<Vec<RepositoryId>> {
         self.read(sql::WORKFLOW_REPOSITORY_LIST, cells![workflow.as_str()], Row::parsed)
     }

@@ -83,6 +83,7 @@ conformance! {
         verbs::paths_of_any_bytes_are_read_back,
         verbs::progress_and_heartbeats_change_no_other_columns,
         verbs::claimable_tasks_have_no_open_blockers,
+        verbs::claimable_tasks_and_jobs_are_limited_to_worktrees_and_repositories,
         verbs::rows_of_several_workflows_equal_the_rows_of_each,
         verbs::rows_of_several_ids_equal_the_row_of_each,
         verbs::an_inbox_contains_messages_that_are_neither_acted_on_nor_expired,

@@ -1,7 +1,9 @@
 //! The same random writes to a store and to the reference; then every query returns the same result.
 
+use waypost_core::id::RepositoryId;
 use waypost_core::model::{
-    CandidateQuery, EventQuery, JobQuery, JobStatus, TaskStatus, WorkflowQuery, WorkflowStatus, WorkspaceQuery, kind,
+    CandidateQuery, Candidates, EventQuery, JobQuery, JobStatus, TaskStatus, WorkflowQuery, WorkflowStatus,
+    WorkspaceQuery, kind,
 };
 use waypost_core::store::{Store, Tx};
 
@@ -63,7 +65,13 @@ fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
             world.workflows.push(world.workflow(dice));
             tx.workflow_put(world.workflows.last().unwrap()).unwrap();
         }
-        8 => tx.workflow_repository_put(&dice.pick(&world.workflows).id, &dice.pick(&world.repositories).id).unwrap(),
+        8 => {
+            let (workflow, repository) = (dice.pick(&world.workflows).id, dice.pick(&world.repositories).id);
+            match dice.roll(3) {
+                0 => tx.workflow_repository_remove(&workflow, &repository).unwrap(),
+                _ => tx.workflow_repository_put(&workflow, &repository).unwrap(),
+            }
+        }
         9 | 10 => {
             world.tasks.push(world.task(dice));
             tx.task_put(world.tasks.last().unwrap()).unwrap();
@@ -156,7 +164,13 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
         12 => format!("{:?}", tx.task_list_in(dice.pick(TaskStatus::ALL), limit).unwrap()),
         13 | 14 => {
             let query = CandidateQuery {
-                workflow_id: dice.maybe(|_| workflow.id.clone()),
+                of: match dice.roll(4) {
+                    0 => Candidates::All,
+                    1 => Candidates::OfWorkflow(workflow.id.clone()),
+                    2 => Candidates::OfWorktree(dice.pick(&world.worktrees).id),
+                    _ => Candidates::SharedWith(dice.pick(&world.worktrees).id),
+                },
+                repositories: some_repositories(world, dice),
                 skip: dice.pick(&[0, 0, 1, 5]),
                 limit,
             };
@@ -205,18 +219,27 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
     }
 }
 
+/// Returns up to two repositories.
+fn some_repositories(world: &World, dice: &mut Dice) -> Vec<RepositoryId> {
+    (0..dice.roll(3)).map(|_| dice.pick(&world.repositories).id).collect()
+}
+
 /// Queries jobs and workspaces.
 fn query_jobs(tx: &mut dyn Tx, world: &World, dice: &mut Dice, limit: u32) -> String {
     let query = JobQuery {
         task_id: dice.maybe(|dice| dice.pick(&world.tasks).id),
         status: dice.maybe(|dice| dice.pick(JobStatus::ALL)),
         is_live: dice.roll(2) == 0,
+        worktree_id: dice.maybe(|dice| dice.pick(&world.worktrees).id),
+        repositories: some_repositories(world, dice),
         limit,
     };
     let jobs = tx.job_list(&query).unwrap();
     let query = WorkspaceQuery {
         machine: dice.maybe(|dice| dice.pick(&["one", "other", "none"]).to_owned()),
         job_id: world.jobs.last().filter(|_| dice.roll(2) == 0).map(|job| job.id.clone()),
+        worktree_id: dice.maybe(|dice| dice.pick(&world.worktrees).id),
+        repositories: some_repositories(world, dice),
         all: dice.roll(2) == 0,
         limit,
     };

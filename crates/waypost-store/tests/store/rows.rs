@@ -9,9 +9,9 @@ use waypost_core::id::{
 };
 use waypost_core::model::{
     Agent, AgentStatus, Checkpoint, CheckpointKind, Dependency, DependencyKind, Identity, Job, JobStatus, Lease,
-    Message, MessageKind, MessageState, NewEvent, News, Notice, Phase, ProcessIdentity, Repository, Role, SavedAnswer,
-    Source, Strategy, Task, TaskStatus, Template, Urgency, Variable, Vcs, Workflow, WorkflowStatus, Workspace,
-    WorkspaceStatus, Worktree, kind,
+    Message, MessageKind, MessageState, NewEvent, News, Notice, Phase, ProcessIdentity, Reach, Repository, Role,
+    SavedAnswer, Source, Strategy, Task, TaskStatus, Template, Urgency, Variable, Vcs, Workflow, WorkflowStatus,
+    Workspace, WorkspaceStatus, Worktree, kind,
 };
 use waypost_core::time::Timestamp;
 
@@ -207,6 +207,7 @@ impl World {
             config: dice.value(),
             reason: dice.maybe(Dice::text),
             worktree_id: self.worktree_id(dice),
+            reach: dice.pick(Reach::ALL),
             created_at: dice.moment(),
             updated_at: dice.moment(),
             started_at: dice.maybe(Dice::moment),

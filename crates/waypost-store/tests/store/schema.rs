@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use ::postgres::{Client, NoTls};
 use waypost_core::model::{
-    AgentStatus, CheckpointKind, DependencyKind, JobStatus, MessageKind, MessageState, News, Role, Source, Strategy,
-    TaskStatus, Urgency, Vcs, WorkflowStatus, WorkspaceStatus,
+    AgentStatus, CheckpointKind, DependencyKind, JobStatus, MessageKind, MessageState, News, Reach, Role, Source,
+    Strategy, TaskStatus, Urgency, Vcs, WorkflowStatus, WorkspaceStatus,
 };
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
@@ -73,11 +73,11 @@ fn of_sqlite() -> Schema {
         schema.references.insert((table, column, other));
     }
     for row in rows(&format!("SELECT t.name, t.sql FROM sqlite_schema AS t WHERE {is_table}"), 2) {
-        for line in row[1].lines().filter(|line| line.contains(" CHECK (") && line.contains(" IN ('")) {
-            let column = line.split_whitespace().next().unwrap().to_owned();
-            // Only enum constraints, not those that depend on other columns.
-            if line.contains(&format!("CHECK ({column} IN (")) {
-                schema.words.insert((row[0].clone(), column), quoted(line));
+        // Only enum constraints, not those that depend on other columns. An added column is on the line of the last one.
+        for (column, words) in row[1].split(" CHECK (").skip(1).filter_map(|check| check.split_once(" IN ('")) {
+            if !column.contains(' ') {
+                let words = words.split_once("))").map_or(words, |(words, _)| words);
+                schema.words.insert((row[0].clone(), column.to_owned()), quoted(&format!("'{words}")));
             }
         }
     }
@@ -158,6 +158,7 @@ fn the_values_of_enum_columns_match_the_code() {
     let expected = [
         ("repositories", "vcs", words(&Vcs::ALL, Vcs::as_str)),
         ("workflows", "source", words(Source::ALL, Source::as_str)),
+        ("workflows", "reach", words(Reach::ALL, Reach::as_str)),
         ("workflows", "status", words(WorkflowStatus::ALL, WorkflowStatus::as_str)),
         ("agents", "role", words(Role::ALL, Role::as_str)),
         ("agents", "status", words(AgentStatus::ALL, AgentStatus::as_str)),

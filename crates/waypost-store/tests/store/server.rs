@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ::postgres::{Client, NoTls};
-use waypost_core::context::{Caller, LeaseTimes};
+use waypost_core::context::{Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{
@@ -316,6 +316,7 @@ fn caller_of(world: &World) -> Caller {
         agent: None,
         repository: world.repositories[0].clone(),
         worktree: world.worktrees[0].clone(),
+        standing: Standing::MainWorktree,
         is_shared: true,
         lease_times: LeaseTimes::default(),
     }
@@ -553,7 +554,15 @@ fn tasks_and_workflows_are_listed_with_as_many_statements_for_many_as_for_one() 
             }
         });
         let before = statements(&server);
-        let list = ListTasks { workflow: None, statuses: Vec::new(), claimable: false, worktree_id: None, limit: 1 };
+        let list = ListTasks {
+            workflow: None,
+            statuses: Vec::new(),
+            claimable: false,
+            worktree_id: None,
+            repository: None,
+            here: false,
+            limit: 1,
+        };
         let listed = engine::read(&mut store, &caller, &mut Zeros, list).unwrap();
         assert_eq!(listed.tasks.len(), 1);
         let between = statements(&server);
@@ -609,7 +618,14 @@ fn status_agents_and_leases_take_as_many_statements_for_many_as_for_one() {
         let status =
             engine::read(&mut store, &caller, &mut Zeros, GetWorkStatus { worktree_id: None, limit: 100 }).unwrap();
         seen.push(statements(&server));
-        let list = ListAgents { role: None, capability: None, status: None, retired: true };
+        let list = ListAgents {
+            role: None,
+            capability: None,
+            status: None,
+            retired: true,
+            worktree_id: None,
+            repository: None,
+        };
         let agents = engine::read(&mut store, &caller, &mut Zeros, list).unwrap().agents;
         seen.push(statements(&server));
         let leases = engine::read(&mut store, &caller, &mut Zeros, ListLeases {}).unwrap().leases;

@@ -1,5 +1,6 @@
 //! The operations of a transaction, one fact each.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -7,9 +8,9 @@ use serde_json::json;
 use waypost_core::clock::{Anchor, Doubt, Remembered};
 use waypost_core::id::{AgentId, Entropy, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
 use waypost_core::model::{
-    Agent, AgentStatus, CandidateQuery, Checkpoint, Dependency, DependencyKind, EventQuery, Job, Lease, Message,
-    MessageKind, MessageState, NewEvent, Notice, Repository, Role, SavedAnswer, Source, Task, TaskStatus, Template,
-    Urgency, Vcs, Workflow, WorkflowStatus, Workspace, Worktree,
+    Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, Dependency, DependencyKind, EventQuery, Job, JobQuery,
+    Lease, Message, MessageKind, MessageState, NewEvent, Notice, Reach, Repository, Role, SavedAnswer, Source, Task,
+    TaskStatus, Template, Urgency, Vcs, Workflow, WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
@@ -526,7 +527,7 @@ pub(crate) fn claimable_tasks_have_no_open_blockers(store: &mut dyn Store) {
         tx.task_put(&first).unwrap();
         tx.task_put(&second).unwrap();
     });
-    let mut claimable = |dependency: Option<DependencyKind>, blocker: TaskStatus, workflow_id| -> Vec<TaskId> {
+    let mut claimable = |dependency: Option<DependencyKind>, blocker: TaskStatus, workflow_id: Option<WorkflowId>| {
         let mut tx = store.begin_write().unwrap();
         let text = Some(String::new());
         let (outcome, evidence, error) = (text.clone(), text.clone(), text);
@@ -535,8 +536,9 @@ pub(crate) fn claimable_tasks_have_no_open_blockers(store: &mut dyn Store) {
             let (task_id, depends_on) = (second.id.clone(), first.id.clone());
             tx.dependency_put(&Dependency { task_id, depends_on, kind }).unwrap();
         }
-        let query = CandidateQuery { workflow_id, skip: 0, limit: 9 };
-        tx.task_list_claimable(&query).unwrap().into_iter().map(|task| task.id).collect()
+        let of = workflow_id.map_or(Candidates::All, Candidates::OfWorkflow);
+        let query = CandidateQuery { of, repositories: Vec::new(), skip: 0, limit: 9 };
+        tx.task_list_claimable(&query).unwrap().into_iter().map(|task| task.id).collect::<Vec<_>>()
     };
     let ids = (first.id.clone(), second.id.clone());
     assert_eq!(
@@ -555,6 +557,92 @@ pub(crate) fn claimable_tasks_have_no_open_blockers(store: &mut dyn Store) {
             assert_eq!(claimable(Some(DependencyKind::Blocks), status, workflow_id), expected, "{status}");
         }
     }
+}
+
+pub(crate) fn claimable_tasks_and_jobs_are_limited_to_worktrees_and_repositories(store: &mut dyn Store) {
+    let dice = &mut Dice::new(8);
+    let world = World::small(dice);
+    let here = world.worktrees[0].clone();
+    let elsewhere = Repository { id: RepositoryId::generate(dice), ..world.repositories[0].clone() };
+    let there = Worktree { id: WorktreeId::generate(dice), repository_id: elsewhere.id.clone(), ..here.clone() };
+    let (mut workflows, mut tasks) = (Vec::new(), Vec::new());
+    for worktree_id in [&here.id, &there.id] {
+        for &reach in Reach::ALL {
+            let status = WorkflowStatus::InProgress;
+            let workflow = Workflow { worktree_id: worktree_id.clone(), reach, status, ..world.workflow(dice) };
+            let task = Task {
+                workflow_id: workflow.id.clone(),
+                worktree_id: worktree_id.clone(),
+                repository_id: None,
+                status: TaskStatus::Pending,
+                ..world.task(dice)
+            };
+            workflows.push(workflow);
+            tasks.push(task);
+        }
+    }
+    // A task of this worktree that works in the other repository.
+    tasks[0].repository_id = Some(elsewhere.id.clone());
+    let job = Job {
+        worktree_id: here.id.clone(),
+        task_id: Some(tasks[2].id.clone()),
+        repository_id: elsewhere.id.clone(),
+        ..world.job(dice)
+    };
+    let workspace = Workspace {
+        worktree_id: here.id.clone(),
+        job_id: Some(job.id.clone()),
+        repository_id: elsewhere.id.clone(),
+        ..world.workspace(dice)
+    };
+    write(store, |tx| {
+        world.put(tx);
+        // The world has tasks of its own.
+        for task in &world.tasks {
+            tx.task_put(&Task { status: TaskStatus::Cancelled, ..task.clone() }).unwrap();
+        }
+        tx.repository_put(&elsewhere).unwrap();
+        tx.worktree_put(&there).unwrap();
+        for (workflow, task) in workflows.iter().zip(&tasks) {
+            tx.workflow_put(workflow).unwrap();
+            tx.task_put(task).unwrap();
+        }
+        tx.job_put(&job).unwrap();
+        tx.workspace_put(&workspace).unwrap();
+    });
+    let ids = |numbers: &[usize]| -> BTreeSet<TaskId> { numbers.iter().map(|&at| tasks[at].id.clone()).collect() };
+    read(store, |tx| {
+        let mut claimable = |of: Candidates, repositories: &[&RepositoryId]| -> BTreeSet<TaskId> {
+            let repositories = repositories.iter().map(|id| (*id).clone()).collect();
+            let query = CandidateQuery { of, repositories, skip: 0, limit: 9 };
+            tx.task_list_claimable(&query).unwrap().into_iter().map(|task| task.id).collect()
+        };
+        // Of each worktree, the first task belongs to it and the second is shared.
+        assert_eq!(claimable(Candidates::All, &[]), ids(&[0, 1, 2, 3]));
+        assert_eq!(claimable(Candidates::OfWorktree(here.id.clone()), &[]), ids(&[0, 1]));
+        assert_eq!(claimable(Candidates::SharedWith(here.id.clone()), &[]), ids(&[3]));
+        assert_eq!(claimable(Candidates::SharedWith(there.id.clone()), &[]), ids(&[1]));
+        assert_eq!(claimable(Candidates::All, &[&here.repository_id]), ids(&[1]));
+        assert_eq!(claimable(Candidates::All, &[&elsewhere.id]), ids(&[0, 2, 3]));
+        assert_eq!(claimable(Candidates::All, &[&elsewhere.id, &here.repository_id]), ids(&[0, 1, 2, 3]));
+        assert_eq!(claimable(Candidates::OfWorktree(here.id.clone()), &[&elsewhere.id]), ids(&[0]));
+        assert_eq!(claimable(Candidates::OfWorkflow(workflows[2].id.clone()), &[&here.repository_id]), ids(&[]));
+        let mut found = |worktree: &WorktreeId, repository: &RepositoryId| {
+            let (worktree_id, repositories) = (Some(worktree.clone()), vec![repository.clone()]);
+            let query = JobQuery {
+                worktree_id: worktree_id.clone(),
+                repositories: repositories.clone(),
+                limit: 9,
+                ..JobQuery::default()
+            };
+            let jobs = tx.job_list(&query).unwrap().len();
+            let query = WorkspaceQuery { worktree_id, repositories, all: true, limit: 9, ..WorkspaceQuery::default() };
+            (jobs, tx.workspace_list(&query).unwrap().len())
+        };
+        assert_eq!(found(&here.id, &elsewhere.id), (1, 1), "requested here");
+        assert_eq!(found(&there.id, &elsewhere.id), (1, 1), "works for the other worktree");
+        assert_eq!(found(&here.id, &here.repository_id), (0, 0));
+    });
 }
 
 pub(crate) fn an_inbox_contains_messages_that_are_neither_acted_on_nor_expired(store: &mut dyn Store) {
@@ -863,6 +951,7 @@ pub(crate) fn messages_about_a_workflow_are_found_in_order(store: &mut dyn Store
         config: json!({}),
         reason: None,
         worktree_id: worktree.id.clone(),
+        reach: Reach::Repository,
         created_at: now,
         updated_at: now,
         started_at: None,

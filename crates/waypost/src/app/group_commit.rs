@@ -92,7 +92,14 @@ impl GroupCommit {
             return Err(Error::unavailable("cannot check tokens: the store and its directory are missing"));
         }
         let Some(token_hash) = jobs::token_hash(secret) else { return Ok(None) };
-        let live = ListJobs { status: None, live: true, task: None, limit: Some(u32::MAX) };
+        let live = ListJobs {
+            status: None,
+            live: true,
+            task: None,
+            worktree_id: None,
+            repository: None,
+            limit: Some(u32::MAX),
+        };
         let caller = self.own.clone();
         let live =
             self.readers.run(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live))?;
@@ -108,7 +115,9 @@ impl GroupCommit {
         let Who { actor, agent } = who.clone();
         let own = self.own.clone();
         match from {
-            Some(Origin { repository, worktree }) => Caller { actor, agent, repository, worktree, ..own },
+            Some(Origin { repository, worktree, standing }) => {
+                Caller { actor, agent, repository, worktree, standing, ..own }
+            }
             None => Caller { actor, agent, ..own },
         }
     }

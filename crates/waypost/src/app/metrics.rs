@@ -48,9 +48,17 @@ pub(super) fn of_status(session: &mut Session) -> Result<Vec<Measure>> {
 /// Returns metrics of the latest jobs and of all workspaces.
 #[expect(clippy::cast_precision_loss, reason = "counts are small, and bytes need not be exact")]
 pub(super) fn of_jobs(session: &mut Session) -> Result<Vec<Measure>> {
-    let jobs = ListJobs { status: None, live: false, task: None, limit: Some(MAX_COUNTED_JOBS) };
+    let jobs = ListJobs {
+        status: None,
+        live: false,
+        task: None,
+        worktree_id: None,
+        repository: None,
+        limit: Some(MAX_COUNTED_JOBS),
+    };
     let jobs = session.call(jobs)?.jobs;
-    let workspaces = ListWorkspaces { machine: None, all: false, limit: Some(u32::MAX) };
+    let workspaces =
+        ListWorkspaces { machine: None, all: false, worktree_id: None, repository: None, limit: Some(u32::MAX) };
     let workspaces = session.read(workspaces)?.workspaces;
     let by_status = |statuses: Vec<String>| {
         let mut counts: BTreeMap<String, f64> = BTreeMap::new();

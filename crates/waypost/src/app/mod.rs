@@ -312,6 +312,7 @@ mod tests {
         "remove_task",
         "reopen_issue",
         "reopen_task",
+        "remove_workflow_repository",
         "replan_workflow",
         "resume_workflow",
         "retire_agent",

@@ -274,6 +274,7 @@ mod tests {
 
     use serde_json::json;
     use waypost_core::clock::FixedClock;
+    use waypost_core::context::Standing;
     use waypost_core::id::{RepositoryId, WorktreeId};
     use waypost_core::memory::MemoryStore;
     use waypost_core::model::{Repository, Vcs, WorkflowQuery, Worktree};
@@ -290,6 +291,7 @@ mod tests {
         Caller {
             actor: "a".to_owned(),
             agent: Some("a".to_owned()),
+            standing: Standing::MainWorktree,
             is_shared: false,
             lease_times: waypost_core::context::LeaseTimes::default(),
             worktree: Worktree {

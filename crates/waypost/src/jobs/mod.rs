@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
-use waypost_core::id::{JobId, RepositoryId};
+use waypost_core::id::{JobId, RepositoryId, WorktreeId};
 use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, Strategy};
 use waypost_core::op::{CancelJob, CreateJobRecord, FinishJob, JobView, ListEvents, ListWorktrees, ShowJob, ShowTask};
 use waypost_core::work::base::{HEAD, PLAN};
@@ -100,8 +100,10 @@ pub struct Request {
     pub epoch: Option<u64>,
     /// Whether it works on the most urgent task that the caller can claim.
     pub next: bool,
-    /// Restricts `next` to tasks of these repositories.
-    pub repositories: Vec<RepositoryId>,
+    /// Restricts `next` to tasks planned in this worktree.
+    pub next_worktree: Option<WorktreeId>,
+    /// Restricts `next` to tasks of this repository; `all` for all [default: in a shared store, the caller's].
+    pub next_repository: Option<String>,
     /// The machine it runs on. None if any worker may take it.
     pub machine: Option<String>,
     /// How to run it.
@@ -130,7 +132,8 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
         workflow: request.workflow,
         epoch: request.epoch,
         next: request.next,
-        repositories: request.repositories,
+        next_worktree: request.next_worktree,
+        next_repository: request.next_repository,
         ttl_ms: None,
         machine: request.machine,
         work_dir: session.place.cwd.clone(),
@@ -151,7 +154,7 @@ fn check(session: &mut Session, request: &Request) -> Result<()> {
     let repository = match (&request.repository, &request.task) {
         (Some(repository), _) => Some(repository.clone()),
         (None, Some(task)) => {
-            let task = ShowTask { task: task.clone(), workflow: request.workflow.clone() };
+            let task = ShowTask { task: task.clone(), workflow: request.workflow.clone(), repository: None };
             let task = session.read(task)?.task.task;
             let worktrees = session.read(ListWorktrees {})?.worktrees;
             let planned_in = worktrees.into_iter().find(|worktree| worktree.id == task.worktree_id);

@@ -200,7 +200,7 @@ fn ask(session: &mut Session, job: &Job, question: String) -> Result<()> {
 fn keep_result(session: &mut Session, job: &Job, workspace: &Workspace) -> Option<String> {
     let kept = (|| {
         let Some(task) = &job.task_id else { return Ok(None) };
-        let page = session.read(ShowTask { task: task.to_string(), workflow: None })?;
+        let page = session.read(ShowTask { task: task.to_string(), workflow: None, repository: None })?;
         let is_finished = page.task.task.status == TaskStatus::Completed && page.task.epoch == job.epoch;
         if is_finished { workspaces::keep_result(workspace, &page.task.task.workflow_id) } else { Ok(None) }
     })();
@@ -243,7 +243,8 @@ fn write_context(session: &mut Session, view: &JobView, dirs: &JobDirs) -> Resul
     });
     write("job.json", &pretty(&description))?;
     if let Some(task) = &job.task_id {
-        let context = session.read(GetContext { task: task.to_string(), workflow: None, budget: None })?;
+        let context =
+            session.read(GetContext { task: task.to_string(), workflow: None, repository: None, budget: None })?;
         write("context.md", context.text.as_bytes())?;
         let whole = serde_json::to_value(&context).map_err(|error| Error::internal(error.to_string()))?;
         write("context.json", &pretty(&whole))?;
@@ -431,7 +432,7 @@ fn renew_lease(session: &mut Session, job: &Job) -> Result<Option<Duration>> {
 /// Returns whether the command of the job ended the lease itself, and no other agent holds the task.
 fn is_lease_ended_by_job(session: &mut Session, job: &Job) -> Result<bool> {
     let Some(task) = &job.task_id else { return Ok(true) };
-    let page = session.read(ShowTask { task: task.to_string(), workflow: None })?;
+    let page = session.read(ShowTask { task: task.to_string(), workflow: None, repository: None })?;
     Ok(page.task.epoch == job.epoch && page.task.holder.is_none())
 }
 

@@ -105,10 +105,15 @@ impl AppOperation for GetStatus {
         let is_here = |id: &WorktreeId| self.worktree_id.as_ref().is_none_or(|wanted| wanted == id);
         let mut worktrees = survey(session)?;
         worktrees.retain(|one| self.worktree_id.is_none() || one.id.as_ref().is_some_and(is_here));
-        let job_limit = if self.worktree_id.is_some() { u32::MAX } else { limit };
-        let mut jobs = session.call(ListJobs { status: None, live: true, task: None, limit: Some(job_limit) })?.jobs;
-        jobs.retain(|view| is_here(&view.job.worktree_id));
-        jobs.truncate(usize::try_from(limit).unwrap_or(usize::MAX));
+        let live_jobs = ListJobs {
+            status: None,
+            live: true,
+            task: None,
+            worktree_id: self.worktree_id.clone(),
+            repository: None,
+            limit: Some(limit),
+        };
+        let jobs = session.call(live_jobs)?.jobs;
         let work = session.read(GetWorkStatus { worktree_id: self.worktree_id.clone(), limit })?;
         let query = EventQuery { worktree_id: self.worktree_id, limit: MAX_RECENT_EVENTS, ..EventQuery::default() };
         let history = session.read(ListEvents { query })?;

@@ -5,7 +5,9 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use waypost_core::id::WorkspaceId;
 use waypost_core::model::{Job, ProcessIdentity, Strategy, Workspace, WorkspaceStatus};
-use waypost_core::op::{ChangeWorkspace, CreateWorkspace, ListWorkspaces, ShowWorkspace, WorkspaceView};
+use waypost_core::op::{
+    ChangeWorkspace, CreateWorkspace, ListLiveWorkspaces, ListWorkspaces, ShowWorkspace, WorkspaceView,
+};
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::FileIdentity;
 use waypost_workspace::jobs;
@@ -110,7 +112,15 @@ pub fn containing(session: &mut Session, path: &Path) -> Result<Option<Workspace
     let path = session.place.cwd.join(path);
     let path = path.canonicalize().unwrap_or(path);
     let Some(machine) = known_machine(session) else { return Ok(None) };
-    let all = session.read(ListWorkspaces { machine: Some(machine), all: true, limit: Some(u32::MAX) })?.workspaces;
+    let all = session
+        .read(ListWorkspaces {
+            machine: Some(machine),
+            all: true,
+            worktree_id: None,
+            repository: None,
+            limit: Some(u32::MAX),
+        })?
+        .workspaces;
     // The row of the workspace comes before the row of the pool slot that it came from.
     Ok(all.into_iter().find(|seen| {
         let home = seen.workspace.path.parent().unwrap_or(&seen.workspace.path);
@@ -121,7 +131,13 @@ pub fn containing(session: &mut Session, path: &Path) -> Result<Option<Workspace
 /// Lists the existing workspaces of this machine, newest first.
 pub fn list(session: &mut Session) -> Result<Vec<WorkspaceView>> {
     let Some(machine) = known_machine(session) else { return Ok(Vec::new()) };
-    let all = session.read(ListWorkspaces { machine: Some(machine), all: false, limit: Some(u32::MAX) })?;
+    let all = session.read(ListWorkspaces {
+        machine: Some(machine),
+        all: false,
+        worktree_id: None,
+        repository: None,
+        limit: Some(u32::MAX),
+    })?;
     Ok(all.workspaces)
 }
 
@@ -132,13 +148,14 @@ pub fn is_pooled(workspace: &Workspace) -> bool {
 
 /// Recovers workspaces whose creation or removal was interrupted, and marks those whose directory is missing.
 pub(crate) fn recover_interrupted(session: &mut Session) -> Result<()> {
-    for seen in list(session)? {
-        if !is_inconsistent(&seen.workspace) {
+    let Some(machine) = known_machine(session) else { return Ok(()) };
+    for seen in session.read(ListLiveWorkspaces { machine })?.workspaces {
+        if !is_inconsistent(&seen) {
             continue;
         }
         // Another process may have finished with it since the list was read.
-        let now = session.read(ShowWorkspace { workspace: seen.workspace.id.to_string() })?.workspace;
-        if (now.status, &now.note) != (seen.workspace.status, &seen.workspace.note) {
+        let now = session.read(ShowWorkspace { workspace: seen.id.to_string() })?.workspace;
+        if (now.status, &now.note) != (seen.status, &seen.note) {
             continue;
         }
         if let Some((status, note)) = recover(&now) {

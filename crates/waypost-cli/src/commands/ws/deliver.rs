@@ -192,7 +192,7 @@ fn check_merged(session: &mut Session, seen: &WorkspaceView) -> Result<(Merged, 
 fn complete_workflow(session: &mut Session, seen: &WorkspaceView) -> Result<Option<String>> {
     let Some(job) = &seen.workspace.job_id else { return Ok(None) };
     let Some(task) = jobs::show(session, job.as_str())?.job.task_id else { return Ok(None) };
-    let page = session.call(waypost_core::op::ShowTask { task: task.to_string(), workflow: None })?;
+    let page = session.call(waypost_core::op::ShowTask { task: task.to_string(), workflow: None, repository: None })?;
     let workflow = page.task.task.workflow_id.to_string();
     match session.call(CompleteMerge { workflow, merged: true }) {
         Ok(done) => Ok(Some(done.workflow.name)),

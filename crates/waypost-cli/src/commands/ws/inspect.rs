@@ -11,6 +11,7 @@ use waypost_core::{Error, Result, path_text};
 
 use super::count;
 use crate::CommandContext;
+use crate::places::{PlaceColumns, describe_worktree};
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, cell_keeping_end, styled};
 use waypost::bytes;
 use waypost::session::Session;
@@ -42,11 +43,19 @@ pub(super) struct DuArgs {
 
 pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
     let machine = if args.everywhere { None } else { Some(workspaces::machine(session)?) };
-    let all = session.call(ListWorkspaces { machine, all: args.all, limit: Some(u32::MAX) })?.workspaces;
+    let operation = ListWorkspaces {
+        machine,
+        all: args.all,
+        worktree_id: cx.worktree_filter(session)?,
+        repository: cx.repository_filter(session)?,
+        limit: Some(u32::MAX),
+    };
+    let all = session.call(operation)?.workspaces;
     let now = session.now()?;
     cx.ui.answer(&all, |text| {
         if !all.is_empty() {
-            text.fitted_table(table_of(&all, now), 7);
+            let places = PlaceColumns::of(session, &all);
+            text.fitted_table(table_of(&all, now, places), 7 + places.count());
             let total: u64 = all.iter().filter_map(|seen| seen.workspace.size).sum();
             text.line(format!("{}, {} as last measured", count(all.len(), "workspace"), bytes::humanize(total)));
         }
@@ -57,8 +66,9 @@ pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListAr
     Ok(ExitCode::SUCCESS)
 }
 
-fn table_of(all: &[WorkspaceView], now: Timestamp) -> Vec<Vec<Cell>> {
-    let titles = ["ID", "STATUS", "JOB", "TASK", "STRATEGY", "SIZE", "USED", "PATH"];
+fn table_of(all: &[WorkspaceView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
+    let titles = ["ID", "STATUS", "JOB", "TASK", "STRATEGY", "SIZE", "USED"].map(|title| styled(DIM, title));
+    let titles = titles.into_iter().chain(places.titles()).chain([styled(DIM, "PATH")]).collect();
     let rows = all.iter().map(|seen| {
         let workspace = &seen.workspace;
         let status = match (workspaces::is_pooled(workspace), workspace.is_pinned) {
@@ -67,7 +77,7 @@ fn table_of(all: &[WorkspaceView], now: Timestamp) -> Vec<Vec<Cell>> {
             (false, false) => workspace.status.to_string(),
         };
         let dash = || "-".to_owned();
-        vec![
+        let cells = [
             cell(&workspace.id),
             styled(style(workspace.status), status),
             cell(workspace.job_id.as_ref().map_or_else(dash, ToString::to_string)),
@@ -75,10 +85,11 @@ fn table_of(all: &[WorkspaceView], now: Timestamp) -> Vec<Vec<Cell>> {
             cell(workspace.strategy),
             cell(workspace.size.map_or_else(dash, bytes::humanize)),
             styled(DIM, workspace.updated_at.ago(now)),
-            cell_keeping_end(workspace.path.display()),
-        ]
+        ];
+        let path = cell_keeping_end(workspace.path.display());
+        cells.into_iter().chain(places.cells(seen)).chain([path]).collect()
     });
-    std::iter::once(Vec::from(titles.map(|title| styled(DIM, title)))).chain(rows).collect()
+    std::iter::once(titles).chain(rows).collect()
 }
 
 fn style(status: WorkspaceStatus) -> Style {
@@ -116,6 +127,7 @@ pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &s
         let further = [
             ("job", job.map(|job| format!("{job}{known}"))),
             ("task", seen.task.clone()),
+            ("worktree", describe_worktree(&seen)),
             ("branch", workspace.branch.clone()),
             ("base", workspace.base.clone()),
             ("size", workspace.size.map(bytes::humanize)),

@@ -194,7 +194,16 @@ fn a_claim_and_a_move_at_the_same_time_never_both_succeed() {
                     let (sandbox, repo) = (&sandbox, &repo);
                     scope.spawn(move || {
                         let mut agent = session(sandbox, repo, &format!("agent{number}"), START, false);
-                        agent.call(ClaimTask { task: None, workflow: None, ttl_ms: None, budget: None }).is_ok()
+                        agent
+                            .call(ClaimTask {
+                                task: None,
+                                workflow: None,
+                                worktree_id: None,
+                                repository: None,
+                                ttl_ms: None,
+                                budget: None,
+                            })
+                            .is_ok()
                     })
                 })
                 .collect();

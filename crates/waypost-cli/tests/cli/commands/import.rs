@@ -440,9 +440,15 @@ fn a_caw_database_becomes_workflows_and_skipped_records_are_listed() {
     assert_eq!(page(&sandbox, &repo, "wf_bbbbbbbbbbbb").workflow.workflow.status, WorkflowStatus::Cancelled);
 
     let mut builder = session(&sandbox, &repo, "builder", START, false);
-    let list = ListCheckpoints { task: "tk_aaaaaaaaaaa2".to_owned(), workflow: None, before: None, limit: 10 };
+    let list = ListCheckpoints {
+        task: "tk_aaaaaaaaaaa2".to_owned(),
+        workflow: None,
+        repository: None,
+        before: None,
+        limit: 10,
+    };
     let checkpoints = builder.call(list).unwrap().checkpoints;
-    let kinds: Vec<_> = checkpoints.iter().map(|one| (one.sequence, one.kind)).collect();
+    let kinds: Vec<_> = checkpoints.iter().map(|one| (one.checkpoint.sequence, one.checkpoint.kind)).collect();
     assert_eq!(kinds, [(3, CheckpointKind::Progress), (2, CheckpointKind::Decision), (1, CheckpointKind::Progress)]);
     let mut worker = session(&sandbox, &repo, "worker", START, false);
     assert_eq!(worker.call(ListInbox { limit: 9, peek: true }).unwrap().messages[0].message.body, "how far?");
@@ -484,19 +490,31 @@ fn langgraph_threads_become_workflows_with_their_checkpoints() {
     let thread = page(&sandbox, &repo, "issue-42");
     assert_eq!((thread.workflow.workflow.status, thread.tasks[0].task.name.as_str()), (WorkflowStatus::Paused, "main"));
     let mut builder = session(&sandbox, &repo, "builder", START, false);
-    let list = ListCheckpoints { task: thread.tasks[0].task.id.to_string(), workflow: None, before: None, limit: 10 };
+    let list = ListCheckpoints {
+        task: thread.tasks[0].task.id.to_string(),
+        workflow: None,
+        repository: None,
+        before: None,
+        limit: 10,
+    };
     let checkpoints = builder.call(list).unwrap().checkpoints;
     let newest = &checkpoints[0];
-    assert_eq!((newest.sequence, newest.summary.as_str()), (4, "step 2, loop"));
-    let values = &newest.detail["state"]["channel_values"];
+    assert_eq!((newest.checkpoint.sequence, newest.checkpoint.summary.as_str()), (4, "step 2, loop"));
+    let values = &newest.checkpoint.detail["state"]["channel_values"];
     assert_eq!(values["log"], serde_json::json!(["in", "a", "b"]));
     assert_eq!(values["when"], serde_json::json!({ "type": "datetime.datetime", "value": "2026-01-01T00:00:00" }));
     assert_eq!(values["raw"], serde_json::json!({ "base64": "AP8=" }));
-    assert_eq!(newest.detail["parent_checkpoint_id"], checkpoints[1].detail["checkpoint_id"]);
+    assert_eq!(newest.checkpoint.detail["parent_checkpoint_id"], checkpoints[1].checkpoint.detail["checkpoint_id"]);
     let waiting = page(&sandbox, &repo, "issue-43");
-    let list = ListCheckpoints { task: waiting.tasks[0].task.id.to_string(), workflow: None, before: None, limit: 1 };
+    let list = ListCheckpoints {
+        task: waiting.tasks[0].task.id.to_string(),
+        workflow: None,
+        repository: None,
+        before: None,
+        limit: 1,
+    };
     let question = builder.call(list).unwrap().checkpoints.remove(0);
-    assert!(question.detail["writes"].to_string().contains("sure?"), "{}", question.detail);
+    assert!(question.checkpoint.detail["writes"].to_string().contains("sure?"), "{}", question.checkpoint.detail);
     assert_eq!(std::fs::read(&file).unwrap(), before);
     let beside: Vec<_> = std::fs::read_dir(sandbox.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!beside.iter().any(|name| name.to_str().unwrap().starts_with("threads.db-")), "{beside:?}");

@@ -183,6 +183,7 @@ fn c9_a_plan_in_three_forms_makes_equal_workflows() {
         let mut workflow = essence(team.data("workflow show w"));
         workflow["repositories"] = json!([]);
         let text = workflow.to_string().replace(workflow["worktree_id"].as_str().unwrap(), "wt");
+        let text = text.replace(team.repo.to_str().unwrap(), "/repo");
         seen.push(text);
     }
     for other in &seen[1..] {

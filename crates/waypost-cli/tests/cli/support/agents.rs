@@ -44,12 +44,21 @@ pub(crate) fn workflow(name: &str, plan: &str) -> CreateWorkflow {
         plan: Some(Plan::from_text(plan).unwrap()),
         start: true,
         repositories: Vec::new(),
+        shared: false,
+        only_here: false,
     }
 }
 
 /// Claims a task by its name.
 pub(crate) fn claim(task: &str) -> ClaimTask {
-    ClaimTask { task: Some(task.to_owned()), workflow: None, ttl_ms: None, budget: None }
+    ClaimTask {
+        task: Some(task.to_owned()),
+        workflow: None,
+        worktree_id: None,
+        repository: None,
+        ttl_ms: None,
+        budget: None,
+    }
 }
 
 /// Completes a task by its name.

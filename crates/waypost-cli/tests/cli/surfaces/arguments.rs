@@ -45,9 +45,11 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("*", "kind", "--type"), "the word that people use"),
     (Renamed("*", "message", "<MSG>"), "as in way msg"),
     (Renamed("*", "repo", "--repo"), "a global option"),
+    (Renamed("*", "repository", "--repo"), "a global option, which also takes a relative path"),
     (Renamed("*", "statuses", "--status"), "repeatable, one value each"),
     (Renamed("*", "timeout_ms", "--timeout"), "a duration with its unit"),
     (Renamed("*", "ttl_ms", "--ttl"), "a duration with its unit"),
+    (Renamed("*", "worktree_id", "--worktree"), "a global option, which also takes a name, branch or path"),
     (Extra("*", "--key"), "the idempotency key: a header over HTTP"),
     (Extra("*", "--description-file"), "another way to give the description"),
     (Extra("*", "--follow"), "waits for more: events and logs are streams over HTTP"),
@@ -75,7 +77,6 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("explain_issue", "issue", "--explain"), "way ready explains too"),
     (OneRequires("explain_issue", "issue"), "without --explain, way ready is another operation"),
     // Jobs and workspaces.
-    (Renamed("create_job", "repository", "--repo"), "a global option, which also takes a path"),
     (Extra("job start", "--detach"), "the operation always returns as soon as the job runs"),
     (Extra("job start", "--keep"), "sets cleanup to false"),
     (Extra("job start", "--env"), "names variables of the caller's environment, which a server does not have"),
@@ -101,7 +102,6 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("remove_worktree", "id", "<WORKTREE>"), "the command finds it by name, branch and path, too"),
     (Extra("worktree rm", "--force"), "the command also removes the directory, and refuses if work would be lost"),
     // The store.
-    (Renamed("get_status", "worktree_id", "--worktree"), "a global option, which also takes a name, branch or path"),
     (
         Renamed("list_events", "query.worktree_id", "--worktree"),
         "a global option, which also takes a name, branch or path",
@@ -118,7 +118,6 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("answer_question", "answer", "<TEXT>"), "the usual name of a text"),
     (Extra("task assign", "--unassign"), "the operation unassigns a task if no agent is given"),
     (Extra("task claim", "--timeout"), "limits --wait"),
-    (Renamed("list_tasks", "worktree_id", "--worktree"), "a global option, which also takes a name, branch or path"),
     // Templates.
     (Renamed("save_template", "body", "--plan"), "a file with the plan"),
     (Renamed("save_template", "variables", "--var-default"), "repeatable, one default each"),
@@ -129,13 +128,15 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("create_workflow", "config", "--config-json"), "--config is a global option"),
     (Renamed("add_workflow_repository", "repository", "--add"), "way workflow repos lists them, too"),
     (OneRequires("add_workflow_repository", "repository"), "without --add, the command lists the repositories"),
+    (Renamed("remove_workflow_repository", "repository", "--remove"), "way workflow repos lists them, too"),
+    (OneRequires("remove_workflow_repository", "repository"), "without --remove, the command lists the repositories"),
     (Absent("complete_merge", "merged"), "the command sets it; the setting awaits_merge does the rest"),
     (Renamed("list_workflows", "query.statuses", "--status"), "repeatable, one value each"),
     (
         Renamed("list_workflows", "query.worktree_id", "--worktree"),
         "a global option, which also takes a name, branch or path",
     ),
-    (Absent("list_workflows", "query.repository_id"), "missing: workflows of one repository of a shared store"),
+    (Renamed("list_workflows", "query.repository_id", "--repo"), "a global option, which also takes a name or a path"),
     (Absent("list_workflows", "query.name"), "way workflow show finds a workflow by its name"),
     (Extra("workflow list", "--all"), "the operation lists all without statuses, the command live ones"),
 ];

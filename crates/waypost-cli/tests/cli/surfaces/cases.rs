@@ -356,6 +356,17 @@ pub(super) fn story_of_a_shared_store() -> Vec<Case> {
             "repo add ../other",
         ),
         case("list_repositories", json!({}), "repo list"),
+        case("create_workflow", json!({ "name": "both" }), "workflow create both"),
+        case(
+            "add_workflow_repository",
+            json!({ "workflow": "both", "repository": "other" }),
+            "workflow repos both --add other",
+        ),
+        case(
+            "remove_workflow_repository",
+            json!({ "workflow": "both", "repository": "other" }),
+            "workflow repos both --remove other",
+        ),
         case("remove_repository", json!({ "repository": "other" }), "repo remove other"),
     ]
 }

@@ -32,6 +32,12 @@ pub(super) const KNOWN_DIFFERENCES: &[(&str, Surface, &str, &str)] = &[
         "the command lists the repositories, the operation answers with the workflow",
     ),
     (
+        "remove_workflow_repository",
+        Cli,
+        "/data",
+        "the command lists the repositories, the operation answers with the workflow",
+    ),
+    (
         "blocked_issues",
         Cli,
         "/data/*/**",
@@ -196,6 +202,11 @@ pub(super) const ABSENT: &[(&str, Surface, &str)] = &[
     ("remove_repository", Mcp, "for people"),
     (
         "remove_task",
+        Mcp,
+        "planning is for coordinators, who have commands and HTTP; every tool costs every agent tokens",
+    ),
+    (
+        "remove_workflow_repository",
         Mcp,
         "planning is for coordinators, who have commands and HTTP; every tool costs every agent tokens",
     ),

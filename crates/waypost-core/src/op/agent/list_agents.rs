@@ -7,11 +7,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::id::{AgentId, TaskId};
+use crate::id::{AgentId, TaskId, WorktreeId};
 use crate::model::{Agent, AgentStatus, Lease, Role, Task};
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::time::{Timestamp, never_as_null};
-use crate::work::lease;
+use crate::work::places::{Places, WorktreeSummary};
+use crate::work::{find, lease};
 
 /// Lists agents.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +29,12 @@ pub struct ListAgents {
     /// Include retired agents.
     #[serde(default)]
     pub retired: bool,
+    /// Only agents that registered in this worktree, or hold a lease that was granted there.
+    #[serde(default)]
+    pub worktree_id: Option<WorktreeId>,
+    /// Only agents of worktrees of this repository: its id, name or path.
+    #[serde(default)]
+    pub repository: Option<String>,
 }
 
 /// The answer to [`ListAgents`].
@@ -52,14 +59,26 @@ impl StoreOperation for ListAgents {
                 && self.status.is_none_or(|status| agent.status == status)
                 && (self.retired || agent.retired_at.is_none())
         };
-        let agents = cx.tx.agent_list()?.into_iter().filter(is_wanted).collect();
-        let leases = cx.tx.lease_list(None)?;
+        find::check_worktree(cx, self.worktree_id.as_ref())?;
+        let repositories = find::chosen_repositories(cx, self.repository.as_deref())?;
+        let (leases, places) = (cx.tx.lease_list(None)?, Places::all(cx)?);
+        let is_there = |id: &WorktreeId| {
+            let repository = places.worktree(id).map(|worktree| worktree.repository_id);
+            self.worktree_id.as_ref().is_none_or(|wanted| wanted == id)
+                && (repositories.is_empty() || repository.is_some_and(|id| repositories.contains(&id)))
+        };
+        let works_there = |agent: &Agent| {
+            let held = leases.iter().filter(|lease| lease.holder.as_ref() == Some(&agent.id));
+            is_there(&agent.worktree_id) || held.into_iter().any(|lease| is_there(&lease.worktree_id))
+        };
+        let all = cx.tx.agent_list()?.into_iter();
+        let agents = all.filter(|agent| is_wanted(agent) && works_there(agent)).collect();
         let tasks = lease::tasks_of(cx, &leases)?;
         Ok(AgentList { agents: AgentView::all(cx, agents, leases, &tasks)? })
     }
 }
 
-/// An agent, with its leases and messages.
+/// An agent, with its leases, its messages and its worktree.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentView {
     /// The agent.
@@ -69,6 +88,9 @@ pub struct AgentView {
     pub holds: Vec<Held>,
     /// The number of messages waiting for it.
     pub unread: u64,
+    /// The worktree it registered from.
+    #[serde(default)]
+    pub worktree: Option<WorktreeSummary>,
 }
 
 /// A lease that an agent holds.
@@ -92,7 +114,8 @@ impl AgentView {
         let tasks = lease::tasks_of(cx, &leases)?;
         let holds = leases.into_iter().map(|lease| Held::of(lease, &tasks)).collect();
         let unread = cx.tx.message_count(&agent.id, cx.now)?;
-        Ok(AgentView { agent, holds, unread })
+        let worktree = Places::of(cx, &agent.worktree_id, None)?.worktree(&agent.worktree_id);
+        Ok(AgentView { agent, holds, unread, worktree })
     }
 
     /// Builds the views of agents from all leases and their tasks.
@@ -109,7 +132,9 @@ impl AgentView {
             }
         }
         let unread: BTreeMap<AgentId, u64> = cx.tx.message_count_by_recipient(cx.now)?.into_iter().collect();
+        let places = Places::all(cx)?;
         let view = |agent: Agent| AgentView {
+            worktree: places.worktree(&agent.worktree_id),
             holds: holds.remove(&agent.id).unwrap_or_default(),
             unread: unread.get(&agent.id).copied().unwrap_or_default(),
             agent,

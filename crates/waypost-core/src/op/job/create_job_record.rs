@@ -9,11 +9,12 @@ use serde_json::{Value, json};
 use super::list_jobs::JobView;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
-use crate::id::{JobId, RepositoryId};
+use crate::id::{JobId, RepositoryId, WorktreeId};
 use crate::model::{Job, JobStatus, kind};
 use crate::op::{Audience, Effect, IssueEffect, Operation, StoreOperation};
 use crate::path_text;
-use crate::work::{agents, check_name, claim, find, jobs, lease};
+use crate::work::claim::{self, Scope};
+use crate::work::{agents, check_name, find, jobs, lease};
 
 /// Creates the record of a job and claims its task. The command does not run yet.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -47,9 +48,13 @@ pub struct CreateJobRecord {
     /// Claim the most urgent task that the caller may claim, limited to `workflow` if it is set.
     #[serde(default)]
     pub next: bool,
-    /// Only a task of one of these repositories [default: any].
+    /// With `next`, only a task planned in this worktree.
     #[serde(default)]
-    pub repositories: Vec<RepositoryId>,
+    pub next_worktree: Option<WorktreeId>,
+    /// With `next`, only a task of this repository: its id, name or path, or `all` [default: in a shared store, the
+    /// caller's].
+    #[serde(default)]
+    pub next_repository: Option<String>,
     /// How long the lease lasts after each renewal, in milliseconds.
     #[serde(default)]
     pub ttl_ms: Option<u64>,
@@ -99,15 +104,16 @@ impl StoreOperation for CreateJobRecord {
             let (task, lease) = claim::task(cx, &task, &mut agent, Some(ttl_ms))?;
             repository_id = match repository_id {
                 Some(id) => Some(id),
-                None => claim::repository_of(cx, &task)?,
+                None => find::repository_of(cx, &task)?,
             };
             (task_id, epoch) = (Some(task.id), Some(lease.epoch));
         } else if self.next {
-            let workflow = self.workflow.as_deref().map(|reference| find::workflow(cx, reference)).transpose()?;
-            let (task, lease) = claim::next(cx, workflow.as_ref(), &self.repositories, &mut agent, Some(ttl_ms))?;
+            let (worktree, repository) = (self.next_worktree.as_ref(), self.next_repository.as_deref());
+            let scope = Scope::of(cx, self.workflow.as_deref(), worktree, repository)?;
+            let (task, lease) = claim::next(cx, &scope, &mut agent, Some(ttl_ms))?;
             repository_id = match repository_id {
                 Some(id) => Some(id),
-                None => claim::repository_of(cx, &task)?,
+                None => find::repository_of(cx, &task)?,
             };
             (task_id, epoch) = (Some(task.id), Some(lease.epoch));
         }

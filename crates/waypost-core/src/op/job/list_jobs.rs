@@ -5,8 +5,10 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::model::{Job, JobQuery, JobStatus};
+use crate::id::WorktreeId;
+use crate::model::{Job, JobQuery, JobStatus, WorkspaceStatus};
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::work::places::{Places, WorktreeSummary};
 use crate::work::{find, lease};
 
 /// The default number of jobs in a list.
@@ -24,6 +26,12 @@ pub struct ListJobs {
     /// Only jobs of this task.
     #[serde(default)]
     pub task: Option<String>,
+    /// Only jobs that were requested from this worktree, or that work on its tasks.
+    #[serde(default)]
+    pub worktree_id: Option<WorktreeId>,
+    /// Only jobs that work on this repository: its id, name or path.
+    #[serde(default)]
+    pub repository: Option<String>,
     /// The maximum number of results.
     #[serde(default)]
     pub limit: Option<u32>,
@@ -36,7 +44,7 @@ pub struct JobList {
     pub jobs: Vec<JobView>,
 }
 
-/// A job, with the names of its repository, task and agent.
+/// A job, with the names of its repository, task and agent, its worktree, and the state of its workspace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobView {
     /// The job.
@@ -48,6 +56,12 @@ pub struct JobView {
     pub task: Option<String>,
     /// The name of the agent that it acts as.
     pub agent: Option<String>,
+    /// The worktree it was requested from.
+    #[serde(default)]
+    pub worktree: Option<WorktreeSummary>,
+    /// The status of its workspace: `removed`, `snapshotted` or `lost` if its directory is gone.
+    #[serde(default)]
+    pub workspace_status: Option<WorkspaceStatus>,
 }
 
 impl JobView {
@@ -56,7 +70,10 @@ impl JobView {
         let repository = repository.map_or_else(|| job.repository_id.to_string(), |repository| repository.name);
         let task = job.task_id.as_ref().map(|id| cx.tx.task_get(id)).transpose()?.flatten().map(|task| task.name);
         let agent = job.agent_id.as_ref().map(|id| lease::name(cx, id)).transpose()?;
-        Ok(JobView { job, repository, task, agent })
+        let worktree = Places::of(cx, &job.worktree_id, None)?.worktree(&job.worktree_id);
+        let workspace = job.workspace_id.as_ref().map(|id| cx.tx.workspace_get(id)).transpose()?.flatten();
+        let workspace_status = workspace.map(|workspace| workspace.status);
+        Ok(JobView { job, repository, task, agent, worktree, workspace_status })
     }
 }
 
@@ -72,7 +89,10 @@ impl StoreOperation for ListJobs {
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobList> {
         let task_id = self.task.as_deref().map(|reference| find::task(cx, reference, None)).transpose()?;
+        find::check_worktree(cx, self.worktree_id.as_ref())?;
         let query = JobQuery {
+            worktree_id: self.worktree_id,
+            repositories: find::chosen_repositories(cx, self.repository.as_deref())?,
             task_id: task_id.map(|task| task.id),
             status: self.status,
             is_live: self.live,

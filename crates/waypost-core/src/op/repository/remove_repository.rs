@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Repository, WorkflowQuery, kind};
-use crate::op::workflow::create_workflow::find_repository;
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::work::find;
 
 /// Removes a repository from the store if nothing refers to it. The repository itself does not change.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -26,7 +26,7 @@ impl Operation for RemoveRepository {
 
 impl StoreOperation for RemoveRepository {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Repository> {
-        let id = find_repository(cx, &self.repository)?;
+        let id = find::repository(cx, &self.repository)?;
         let Some(repository) = cx.tx.repository_get(&id)? else {
             return Err(Error::not_found(format!("no repository {id}")));
         };

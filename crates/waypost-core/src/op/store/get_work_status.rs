@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorktreeId};
-use crate::model::{AgentStatus, CandidateQuery, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};
+use crate::model::{
+    AgentStatus, CandidateQuery, Candidates, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus,
+};
 use crate::op::{AgentView, LeaseView, MessageView};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::lease::{self, Names};
@@ -110,7 +112,8 @@ impl StoreOperation for GetWorkStatus {
         for (tasks, status) in in_status.iter_mut().zip(statuses) {
             *tasks = cx.tx.task_list_in(status, MAX_SCAN)?;
         }
-        let mut ready = cx.tx.task_list_claimable(&CandidateQuery { workflow_id: None, skip: 0, limit: MAX_SCAN })?;
+        let all = CandidateQuery { of: Candidates::All, repositories: Vec::new(), skip: 0, limit: MAX_SCAN };
+        let mut ready = cx.tx.task_list_claimable(&all)?;
         for tasks in in_status.iter_mut().chain([&mut ready]) {
             tasks.retain(|task| is_here(&task.worktree_id));
         }

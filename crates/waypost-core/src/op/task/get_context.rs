@@ -17,6 +17,9 @@ pub struct GetContext {
     /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
+    /// Only a task of this repository: its id, name or path.
+    #[serde(default)]
+    pub repository: Option<String>,
     /// The token budget.
     #[serde(default)]
     pub budget: Option<u32>,
@@ -32,7 +35,8 @@ impl Operation for GetContext {
 
 impl StoreOperation for GetContext {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Context> {
-        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let repositories = find::chosen_repositories(cx, self.repository.as_deref())?;
+        let task = find::task_in(cx, &self.task, self.workflow.as_deref(), &repositories)?;
         let reader = agents::known_caller(cx)?.map(|agent| agent.id);
         context::pack(cx, &task, reader.as_ref(), self.budget.unwrap_or(context::DEFAULT_BUDGET))
     }

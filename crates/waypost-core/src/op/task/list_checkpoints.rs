@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::model::Checkpoint;
 use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::find;
+use crate::work::places::{Places, WorktreeSummary};
 
 /// Lists the checkpoints of a task, latest first.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -17,6 +18,9 @@ pub struct ListCheckpoints {
     /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
+    /// Only a task of this repository: its id, name or path.
+    #[serde(default)]
+    pub repository: Option<String>,
     /// Only checkpoints before this sequence.
     #[serde(default)]
     pub before: Option<u32>,
@@ -28,9 +32,32 @@ pub struct ListCheckpoints {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointList {
     /// The checkpoints, latest first.
-    pub checkpoints: Vec<Checkpoint>,
+    pub checkpoints: Vec<CheckpointView>,
     /// The total number of checkpoints.
     pub total: u32,
+}
+
+/// A checkpoint, with its worktree.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckpointView {
+    /// The checkpoint.
+    #[serde(flatten)]
+    pub checkpoint: Checkpoint,
+    /// The worktree it was written from.
+    #[serde(default)]
+    pub worktree: Option<WorktreeSummary>,
+}
+
+impl CheckpointView {
+    pub(crate) fn all(cx: &mut OpContext<'_>, checkpoints: Vec<Checkpoint>) -> Result<Vec<CheckpointView>> {
+        if checkpoints.is_empty() {
+            return Ok(Vec::new());
+        }
+        let places = Places::all(cx)?;
+        let view =
+            |checkpoint: Checkpoint| CheckpointView { worktree: places.worktree(&checkpoint.worktree_id), checkpoint };
+        Ok(checkpoints.into_iter().map(view).collect())
+    }
 }
 
 impl Operation for ListCheckpoints {
@@ -43,8 +70,10 @@ impl Operation for ListCheckpoints {
 
 impl StoreOperation for ListCheckpoints {
     fn run(self, cx: &mut OpContext<'_>) -> Result<CheckpointList> {
-        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let repositories = find::chosen_repositories(cx, self.repository.as_deref())?;
+        let task = find::task_in(cx, &self.task, self.workflow.as_deref(), &repositories)?;
         let total = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
-        Ok(CheckpointList { checkpoints: cx.tx.checkpoint_list(&task.id, self.before, self.limit)?, total })
+        let checkpoints = cx.tx.checkpoint_list(&task.id, self.before, self.limit)?;
+        Ok(CheckpointList { checkpoints: CheckpointView::all(cx, checkpoints)?, total })
     }
 }

@@ -4,11 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::id::WorktreeId;
 use crate::model::{TaskStatus, WorkflowQuery, WorkflowStatus};
 use crate::op::{Effect, Operation, StoreOperation};
-use crate::work::find;
+use crate::work::claim::Scope;
+use crate::work::find::{self, ALL_REPOSITORIES};
 use crate::work::view::{self, TaskView};
 
 /// Lists tasks: those of one workflow in plan order, or those of all live workflows.
@@ -26,6 +27,12 @@ pub struct ListTasks {
     /// Only tasks of workflows created in this worktree.
     #[serde(default)]
     pub worktree_id: Option<WorktreeId>,
+    /// Only tasks of this repository: its id, name or path [default: of all repositories].
+    #[serde(default)]
+    pub repository: Option<String>,
+    /// Only tasks that a claim without a name takes in the caller's worktree, now or later.
+    #[serde(default)]
+    pub here: bool,
     /// The maximum number of results.
     pub limit: u32,
 }
@@ -48,11 +55,9 @@ impl Operation for ListTasks {
 
 impl StoreOperation for ListTasks {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskList> {
-        if let Some(id) = &self.worktree_id
-            && cx.tx.worktree_get(id)?.is_none()
-        {
-            return Err(Error::not_found(format!("no worktree {id}")));
-        }
+        let any = (!self.here).then_some(ALL_REPOSITORIES);
+        let scope = Scope::of(cx, None, self.worktree_id.as_ref(), self.repository.as_deref().or(any))?;
+        let here = cx.caller.worktree.id.clone();
         let workflows = match &self.workflow {
             Some(reference) => vec![find::workflow(cx, reference)?],
             None => cx.tx.workflow_list(&WorkflowQuery {
@@ -66,7 +71,9 @@ impl StoreOperation for ListTasks {
         let (mut tasks, mut more) = (Vec::new(), 0);
         for task in view::tasks_in(cx, &workflows)? {
             let is_wanted = (self.statuses.is_empty() || self.statuses.contains(&task.task.status))
-                && (!self.claimable || task.is_claimable);
+                && (!self.claimable || task.is_claimable)
+                && scope.includes_repository(task.repository_id())
+                && (!self.here || scope.includes(&here, &task.task, task.reach, task.repository_id()));
             if is_wanted && tasks.len() < limit {
                 tasks.push(task);
             } else if is_wanted {

@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::model::{Checkpoint, Event, EventQuery};
-use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
+use crate::model::{Event, EventQuery};
+use crate::op::{Access, CheckpointView, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, TaskView};
 
@@ -18,6 +18,9 @@ pub struct ShowTask {
     /// The workflow of the task, if the task's name alone is ambiguous.
     #[serde(default)]
     pub workflow: Option<String>,
+    /// Only a task of this repository: its id, name or path.
+    #[serde(default)]
+    pub repository: Option<String>,
 }
 
 /// The answer to [`ShowTask`].
@@ -27,7 +30,7 @@ pub struct TaskPage {
     #[serde(flatten)]
     pub task: TaskView,
     /// The most recent checkpoints, latest first.
-    pub checkpoints: Vec<Checkpoint>,
+    pub checkpoints: Vec<CheckpointView>,
     /// The most recent events, latest first.
     pub events: Vec<Event>,
 }
@@ -42,8 +45,10 @@ impl Operation for ShowTask {
 
 impl StoreOperation for ShowTask {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskPage> {
-        let task = find::task(cx, &self.task, self.workflow.as_deref())?;
+        let repositories = find::chosen_repositories(cx, self.repository.as_deref())?;
+        let task = find::task_in(cx, &self.task, self.workflow.as_deref(), &repositories)?;
         let checkpoints = cx.tx.checkpoint_list(&task.id, None, 5)?;
+        let checkpoints = CheckpointView::all(cx, checkpoints)?;
         let query = EventQuery { subject: Some(task.id.to_string()), limit: 10, ..EventQuery::default() };
         let events = cx.tx.event_list(&query)?;
         Ok(TaskPage { task: view::task(cx, task)?, checkpoints, events })

@@ -32,6 +32,12 @@ pub struct ApplyTemplate {
     /// Whether to start the workflow, so that its tasks can be claimed immediately.
     #[serde(default)]
     pub start: bool,
+    /// Let every worktree take its tasks. This is the default in the main worktree.
+    #[serde(default)]
+    pub shared: bool,
+    /// Keep its tasks to this worktree. This is the default in a linked worktree.
+    #[serde(default)]
+    pub only_here: bool,
 }
 
 /// A template from outside the store, for example from a file.
@@ -76,6 +82,8 @@ impl StoreOperation for ApplyTemplate {
             plan: Some(Plan::from_value(body)?),
             start: self.start,
             repositories: Vec::new(),
+            shared: self.shared,
+            only_here: self.only_here,
         };
         workflow.run(cx)
     }

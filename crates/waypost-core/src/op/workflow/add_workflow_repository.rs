@@ -32,7 +32,7 @@ impl Operation for AddWorkflowRepository {
 impl StoreOperation for AddWorkflowRepository {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
-        let repository = create_workflow::find_repository(cx, &self.repository)?;
+        let repository = find::repository(cx, &self.repository)?;
         let mut all = cx.tx.workflow_repository_list(&workflow.id)?;
         if !all.contains(&repository) {
             all.push(repository.clone());

@@ -4,16 +4,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::context::OpContext;
+use crate::context::{OpContext, Standing};
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkflowId};
-use crate::model::{Source, Workflow, WorkflowQuery, WorkflowStatus, kind};
+use crate::model::{Reach, Source, Workflow, WorkflowQuery, WorkflowStatus, kind};
 use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::op::{plan_workflow, start_workflow};
-use crate::path_text;
 use crate::work::plan::Plan;
 use crate::work::view::{self, WorkflowView};
-use crate::work::{base, check_name};
+use crate::work::{base, check_name, find};
 
 /// Creates a workflow, with or without a plan.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -50,6 +49,13 @@ pub struct CreateWorkflow {
     /// The repositories of the workflow, by id, name or path [default: the caller's].
     #[serde(default)]
     pub repositories: Vec<String>,
+    /// Let every worktree take its tasks. This is the default in the main worktree.
+    #[serde(default)]
+    pub shared: bool,
+    /// Keep its tasks to this worktree, unless a claim chooses the worktree, the workflow or the task. This is the default
+    /// in a linked worktree.
+    #[serde(default)]
+    pub only_here: bool,
 }
 
 impl Operation for CreateWorkflow {
@@ -74,6 +80,7 @@ impl StoreOperation for CreateWorkflow {
             base::check_word(base)?;
         }
         let repositories = repositories(cx, &self.repositories)?;
+        let reach = reach(cx, self.shared, self.only_here)?;
         let workflow = Workflow {
             id: WorkflowId::generate(cx.entropy),
             name: self.name,
@@ -87,6 +94,7 @@ impl StoreOperation for CreateWorkflow {
             config: if self.config.is_null() { json!({}) } else { self.config },
             reason: None,
             worktree_id: cx.caller.worktree.id.clone(),
+            reach,
             created_at: cx.now,
             updated_at: cx.now,
             started_at: None,
@@ -112,6 +120,16 @@ impl StoreOperation for CreateWorkflow {
     }
 }
 
+/// Returns the reach of a new workflow. Work planned in the main worktree is open to all worktrees of the repository; work
+/// planned in a linked worktree belongs to it.
+fn reach(cx: &OpContext<'_>, shared: bool, only_here: bool) -> Result<Reach> {
+    match (shared, only_here, cx.caller.standing) {
+        (true, true, _) => Err(Error::invalid("shared and only_here exclude each other")),
+        (true, false, _) | (false, false, Standing::MainWorktree | Standing::Outside) => Ok(Reach::Repository),
+        (false, true, _) | (false, false, Standing::LinkedWorktree) => Ok(Reach::Worktree),
+    }
+}
+
 /// Refuses the name of a live workflow of this worktree: a later resume by name would find the wrong one.
 fn check_unused(cx: &mut OpContext<'_>, name: &str) -> Result<()> {
     let query = WorkflowQuery {
@@ -134,7 +152,7 @@ fn check_unused(cx: &mut OpContext<'_>, name: &str) -> Result<()> {
 fn repositories(cx: &mut OpContext<'_>, named: &[String]) -> Result<Vec<RepositoryId>> {
     let mut found: Vec<RepositoryId> = Vec::new();
     for name in named {
-        let id = find_repository(cx, name)?;
+        let id = find::repository(cx, name)?;
         if !found.contains(&id) {
             found.push(id);
         }
@@ -156,19 +174,4 @@ pub(crate) fn check_several(cx: &OpContext<'_>, repositories: &[RepositoryId]) -
         "this store belongs to one repository; a workflow over several repositories needs a shared store",
     )
     .hint("way --global workflow create, or a PostgreSQL store"))
-}
-
-/// Finds a repository by id, name or path.
-pub(crate) fn find_repository(cx: &mut OpContext<'_>, named: &str) -> Result<RepositoryId> {
-    let known = cx.tx.repository_list()?;
-    let fitting: Vec<_> = known
-        .iter()
-        .filter(|known| known.id.as_str() == named || known.name == named || path_text::to_text(&known.path) == named)
-        .collect();
-    match fitting.as_slice() {
-        [one] => Ok(one.id.clone()),
-        [] => Err(Error::not_found(format!("no repository {named:?} in this store"))
-            .hint("way repo list; to add one, run way in it or run way repo add PATH")),
-        _ => Err(Error::ambiguous(format!("several repositories are called {named:?}")).hint("name it by its id")),
-    }
 }

@@ -4,9 +4,10 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::model::WorkflowQuery;
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
 /// Lists workflows.
@@ -32,11 +33,7 @@ impl Operation for ListWorkflows {
 
 impl StoreOperation for ListWorkflows {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowList> {
-        if let Some(id) = &self.query.worktree_id
-            && cx.tx.worktree_get(id)?.is_none()
-        {
-            return Err(Error::not_found(format!("no worktree {id}")));
-        }
+        find::check_worktree(cx, self.query.worktree_id.as_ref())?;
         let workflows = cx.tx.workflow_list(&self.query)?;
         Ok(WorkflowList { workflows: view::workflows(cx, workflows)? })
     }

@@ -5,8 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
+use crate::id::WorktreeId;
 use crate::model::{JobStatus, Workspace, WorkspaceQuery};
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::work::find;
+use crate::work::places::{Places, WorktreeSummary};
 
 /// The default number of workspaces in a list.
 const DEFAULT_LIMIT: u32 = 1000;
@@ -20,6 +23,12 @@ pub struct ListWorkspaces {
     /// Include removed workspaces.
     #[serde(default)]
     pub all: bool,
+    /// Only workspaces that were requested from this worktree, or whose job works on its tasks.
+    #[serde(default)]
+    pub worktree_id: Option<WorktreeId>,
+    /// Only workspaces of this repository: its id, name or path.
+    #[serde(default)]
+    pub repository: Option<String>,
     /// The maximum number of results.
     #[serde(default)]
     pub limit: Option<u32>,
@@ -44,6 +53,9 @@ pub struct WorkspaceView {
     pub job_status: Option<JobStatus>,
     /// The name of the task that its job works on.
     pub task: Option<String>,
+    /// The worktree it was requested from.
+    #[serde(default)]
+    pub worktree: Option<WorktreeSummary>,
 }
 
 impl WorkspaceView {
@@ -53,8 +65,10 @@ impl WorkspaceView {
         let job = workspace.job_id.as_ref().map(|id| cx.tx.job_get(id)).transpose()?.flatten();
         let task =
             job.as_ref().and_then(|job| job.task_id.as_ref()).map(|id| cx.tx.task_get(id)).transpose()?.flatten();
+        let worktree = Places::of(cx, &workspace.worktree_id, None)?.worktree(&workspace.worktree_id);
         Ok(WorkspaceView {
             workspace,
+            worktree,
             repository,
             job_status: job.map(|job| job.status),
             task: task.map(|task| task.name),
@@ -73,7 +87,10 @@ impl StoreOperation for ListWorkspaces {
     const DEPENDS_ON_JOBS: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceList> {
+        find::check_worktree(cx, self.worktree_id.as_ref())?;
         let query = WorkspaceQuery {
+            worktree_id: self.worktree_id,
+            repositories: find::chosen_repositories(cx, self.repository.as_deref())?,
             machine: self.machine,
             job_id: None,
             all: self.all,
