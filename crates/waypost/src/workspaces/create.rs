@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use waypost_core::id::{RepositoryId, WorkspaceId};
 use waypost_core::model::{Job, Repository, Strategy, Workspace, WorkspaceStatus, Worktree};
-use waypost_core::op::{ListRepositories, ListWorktrees};
-use waypost_core::{Error, Result};
+use waypost_core::op::{ListRepositories, ListWorktrees, ShowTask};
+use waypost_core::{Error, Kind, Result};
 use waypost_workspace::workspaces::{
     self as tools, Conflict, Made, MakeOptions, Merge, Name, Places, Plan, Request, Source, TaskWork, Trust, Trusted,
 };
-use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, job_log, repository_id};
+use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, job_log, repository_id, worktree_id};
 
 use super::places::{machine, mirrors, network_options, root};
 use super::records::{change, plan_of, record};
@@ -87,24 +87,25 @@ pub enum Creation {
 ///
 /// Of a repository that has to be cloned from its remote, it checks nothing: that would take a connection.
 pub fn check(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<()> {
-    let (checkout, url) = source(session, request)?;
-    if checkout.is_none() {
+    let start = start_of(session, request)?;
+    if start.checkout.is_none() {
         return Ok(());
     }
     let name = Name::from(&WorkspaceId::generate(&mut SystemEntropy));
-    plan(session, request, &name, (checkout.as_ref(), url.as_deref()), None).map(drop)
+    plan(session, request, &name, &start, None).map(drop)
 }
 
-/// Plans a workspace of a checkout or a URL. `commit` is the commit it starts from, if it is known already.
+/// Plans a workspace. `commit` is the commit it starts from, if it is known already.
 fn plan(
     session: &Session,
     request: &WorkspaceRequest<'_>,
     name: &Name,
-    (checkout, url): (Option<&Checkout>, Option<&str>),
+    start: &Start,
     commit: Option<&str>,
 ) -> Result<Plan> {
     let (root, mirrors) = (root(session)?, mirrors(session)?);
-    let origin = match (checkout, url) {
+    let checkout = start.checkout.as_ref();
+    let origin = match (checkout, &start.url) {
         (Some(checkout), _) => Source::Checkout(checkout),
         (None, Some(url)) => Source::Remote(url),
         (None, None) => return Err(Error::internal("a workspace has no source")),
@@ -122,8 +123,15 @@ fn plan(
     let strategy = request.strategy.or(configured.filter(suits));
     let network = network_options(session);
     let places = Places { workspaces: &root, mirrors: &mirrors };
-    let WorkspaceRequest { base, branch, .. } = *request;
-    tools::plan(&Request { places, name, source: origin, base, commit, branch, strategy, network })
+    let base = request.base.or(start.base.as_deref());
+    let branch = request.branch;
+    let plan = tools::plan(&Request { places, name, source: origin, base, commit, branch, strategy, network });
+    plan.map_err(|error| match (error.kind(), request.base, &start.base) {
+        (Kind::NotFound, None, Some(branch)) => error
+            .within(format!("the task was planned on branch {branch}, in a worktree that is not here"))
+            .hint("push the branch, or name another commit with --base"),
+        _ => error,
+    })
 }
 
 /// Creates a workspace. If a step fails, only its row remains, with the error.
@@ -150,7 +158,8 @@ pub fn create_from_work(
     make_room(session, report)?;
     let id = WorkspaceId::generate(&mut SystemEntropy);
     let name = request.job.map_or_else(|| Name::from(&id), |job| Name::from(&job.id));
-    let (checkout, url) = source(session, request)?;
+    let start = start_of(session, request)?;
+    let Start { checkout, url, .. } = &start;
     let (work, sources) = request.from.map_or((&[][..], &[][..]), |from| (&from.work, &from.sources));
     if request.include_changes {
         check_includes(request, work)?;
@@ -158,7 +167,7 @@ pub fn create_from_work(
     let with_changes = checkout.as_ref().filter(|_| request.include_changes);
     let with_changes = with_changes.map(tools::commit_with_changes).transpose()?.flatten();
     let commit = work.first().map(|work| work.commit.as_str()).or(with_changes.as_deref());
-    let mut plan = plan(session, request, &name, (checkout.as_ref(), url.as_deref()), commit)?;
+    let mut plan = plan(session, request, &name, &start, commit)?;
     let network = network_options(session);
     let conflict = match tools::merge_work(&mut plan, work, sources, network, url.as_deref())? {
         Merge::Done => None,
@@ -245,6 +254,35 @@ struct Filled {
     made: Made,
     is_pooled: bool,
     conflict: Option<Conflict>,
+}
+
+/// Where a workspace starts from, unless the request names a base.
+#[derive(Default)]
+struct Start {
+    /// The checkout, if the repository is on this machine.
+    checkout: Option<Checkout>,
+    /// The URL of the repository, if it is not.
+    url: Option<String>,
+    /// The branch [default: the head of the checkout, or of the remote repository].
+    base: Option<String>,
+}
+
+/// Finds where a workspace starts. A job on a task starts from the worktree in which the task was planned, wherever the
+/// worker runs; if that worktree is not here any more, from its branch.
+fn start_of(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<Start> {
+    let (checkout, url) = source(session, request)?;
+    let start = Start { checkout, url, ..Start::default() };
+    let task = request.job.filter(|_| request.remote.is_none()).and_then(|job| Some((job, job.task_id.as_ref()?)));
+    let Some((job, task)) = task else { return Ok(start) };
+    let task = session.read(ShowTask { task: task.to_string(), workflow: None, repository: None })?.task;
+    let planned_in = task.worktree.filter(|worktree| worktree.repository_id == job.repository_id);
+    let Some(worktree) = planned_in.filter(|worktree| worktree.id != session.worktree().id) else { return Ok(start) };
+    let there = detect(&worktree.path, &Environment::default()).ok().flatten();
+    let there = there.filter(|there| worktree_id(&there.worktree_private_dir).ok().flatten() == Some(worktree.id));
+    if there.is_some() {
+        return Ok(Start { checkout: there, ..Start::default() });
+    }
+    Ok(Start { base: worktree.branch, ..start })
 }
 
 /// Finds the repository that a job works on: the caller's, another one on this machine, or its URL.
