@@ -21,6 +21,7 @@ mod outputs;
 mod owners;
 mod places;
 mod postgres;
+mod queues;
 mod race;
 mod serving;
 mod stores;
