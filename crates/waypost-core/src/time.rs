@@ -75,7 +75,6 @@ pub mod never_as_null {
     use super::Timestamp;
 
     /// Encodes a moment.
-    #[expect(clippy::trivially_copy_pass_by_ref, reason = "the signature that serde calls")]
     pub fn serialize<S: Serializer>(moment: &Timestamp, serializer: S) -> Result<S::Ok, S::Error> {
         moment.unless_never().serialize(serializer)
     }

@@ -64,7 +64,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 
 /// The part of a session's description that is used. The output of a tool, which may be long, is skipped.
 #[derive(Default, serde::Deserialize)]
-struct Input {
+struct HookEvent {
     #[serde(default)]
     session_id: Value,
     #[serde(default)]
@@ -76,24 +76,24 @@ struct Input {
 }
 
 /// Returns the description of the session that the agent wrote to standard input.
-fn input() -> Input {
+fn input() -> HookEvent {
     let stdin = std::io::stdin();
     if stdin.is_terminal() {
-        return Input::default();
+        return HookEvent::default();
     }
     // Reads one JSON value and stops there, because not every agent closes the pipe.
-    Input::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MAX_INPUT_BYTES)))
+    HookEvent::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MAX_INPUT_BYTES)))
         .unwrap_or_default()
 }
 
 /// Returns the beginning of the session id.
-fn session_id(input: &Input) -> Option<String> {
+fn session_id(input: &HookEvent) -> Option<String> {
     let id = input.session_id.as_str().or_else(|| input.conversation_id.as_str())?;
     let id: String = id.chars().filter(char::is_ascii_alphanumeric).take(SESSION_ID_CHARS).collect();
     (!id.is_empty()).then_some(id)
 }
 
-fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, input: &Input) -> Result<String> {
+fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, input: &HookEvent) -> Result<String> {
     let session_name = session_id(input).map(|session| format!("{}-{session}", agent.name()));
     if let (None, Some(session_name)) = (cx.place()?.agent(), &session_name) {
         cx.global.agent = Some(session_name.clone());
@@ -139,7 +139,7 @@ fn renew<'a>(session: &mut Session, mut held: impl Iterator<Item = &'a LeaseView
 
 /// Returns the names that commands and tools of a session used: an agent may call itself something else than the hook
 /// does. A file of the session keeps them, because a hook sees only one use of a tool.
-fn used_names(place: &Place, session_name: &str, input: &Input) -> BTreeSet<String> {
+fn used_names(place: &Place, session_name: &str, input: &HookEvent) -> BTreeSet<String> {
     let Some(checkout) = &place.checkout else { return BTreeSet::new() };
     let file = checkout.private_dir.join("sessions").join(session_name);
     let known = std::fs::read_to_string(&file).unwrap_or_default();
@@ -147,7 +147,7 @@ fn used_names(place: &Place, session_name: &str, input: &Input) -> BTreeSet<Stri
     let before = names.len();
     names.extend(names_in(input).into_iter().take(MAX_SESSION_NAMES.saturating_sub(before)));
     if names.len() > before {
-        let text: String = names.iter().map(|name| format!("{name}\n")).collect();
+        let text: String = names.iter().flat_map(|name| [name.as_str(), "\n"]).collect();
         let written = checkout.private_dir.join("sessions");
         let written = create_private_dir(&written).and_then(|()| replace(&file, text.as_bytes(), 0o600));
         if let Err(error) = written {
@@ -158,7 +158,7 @@ fn used_names(place: &Place, session_name: &str, input: &Input) -> BTreeSet<Stri
 }
 
 /// Returns the agent names in a use of a tool: the `agent` argument of one of our tools, and those of `way` commands.
-fn names_in(input: &Input) -> Vec<String> {
+fn names_in(input: &HookEvent) -> Vec<String> {
     let arguments = &input.tool_input;
     let is_ours = input.tool_name.as_str().is_some_and(|tool| tool.contains("waypost"));
     let mut names: Vec<String> =

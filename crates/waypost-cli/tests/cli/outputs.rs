@@ -220,6 +220,8 @@ fn configuration_with_origins() {
             jobs.log_limit                  64MiB   maximum size of the kept output of a job
             jobs.timeout                    -       maximum run time of a job
             ledger.home                     main    which copy of the ledger is used: the main worktree's, or each worktree's own
+            lease.ttl                       -       time until an agent's claim expires without a renewal [default: 30m for issues, 10m for tasks]
+            lease.ttl_human                 -       time until a person's claim expires without a renewal [default: it lasts until it is released]
             prefix                          way     prefix of the ids of new issues
             prune.auto                      off     whether a change to an issue prunes a large ledger
             ready.unresolved                block   whether a dependency that is in no ledger blocks an issue

@@ -91,7 +91,7 @@ pub(super) fn claimed(answer: &Value) -> (Value, String) {
 
 /// Describes the end of a lease: null means that it lasts until it is released.
 fn end_of(expires_at: &Value) -> String {
-    if expires_at.is_null() { "it is released".to_owned() } else { plain(expires_at).into() }
+    if expires_at.is_null() { "it is released".to_owned() } else { plain(expires_at) }
 }
 
 pub(super) fn checkpointed(answer: &Value) -> (Value, String) {
