@@ -10,7 +10,7 @@ use waypost_core::ledger::issue::Issue;
 use waypost_core::{Error, Result};
 use waypost_ledger::LedgerLocks;
 
-use crate::ledger::{Filter, IndexedIssue, Ledger, Record, Sort};
+use crate::ledger::{Filter, IndexedIssue, Ledger, Record, Sort, Transaction, Visibility};
 
 /// How long to retry while another program keeps changing the issues.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
@@ -41,6 +41,10 @@ impl Which {
             }
             let value = if key == "author" && value == "me" { actor } else { value };
             parts.push((key.to_owned(), value.to_owned()));
+        }
+        if parts.is_empty() {
+            return Err(Error::invalid("an empty filter would move every issue")
+                .hint("name a condition, for example status=open or author=me"));
         }
         Ok(Which { parts })
     }
@@ -81,7 +85,7 @@ pub fn migrate(
         if dry_run {
             ledger.transaction_under(&locks, to, |transaction| {
                 transaction.discard();
-                found.iter().try_for_each(|entry| transaction.merge_in(None, &entry.record).map(drop))
+                put_all(ledger, transaction, source, to, &found, &BTreeMap::new())
             })?;
         } else {
             transfer(ledger, &locks, source, to, found.clone())?;
@@ -107,6 +111,48 @@ fn select(ledger: &Ledger, source: usize, which: &Which) -> Result<Vec<IndexedIs
     })
 }
 
+/// Adds issues to the target, or merges them into its copies, with the visibility that they have there.
+fn put_all(
+    ledger: &Ledger,
+    transaction: &mut Transaction<'_, '_>,
+    source: usize,
+    to: usize,
+    issues: &[IndexedIssue],
+    bases: &BTreeMap<String, Record>,
+) -> Result<()> {
+    for entry in issues {
+        let (id, mut record) = (&entry.issue.id, entry.record.clone());
+        let mut is_proposed = false;
+        for other in (0..ledger.repos().len()).filter(|other| *other != source && *other != to) {
+            let copy = transaction.issues().in_ledger(id, other)?;
+            is_proposed |= copy.is_some_and(|copy| copy.issue.visibility() == Visibility::Proposed);
+        }
+        let is_private = ledger.new_visibility(to) == Some(Visibility::Local);
+        match (entry.issue.visibility(), is_private) {
+            (Visibility::Proposed, true) if is_proposed => {}
+            // In a private ledger, issues are local to it.
+            (_, true) => set_visibility(&mut record, Visibility::Local)?,
+            // In the ledger of the project, an issue is not local any more.
+            (Visibility::Local, false) if to == 0 => set_visibility(&mut record, Visibility::Canonical)?,
+            (_, false) => {}
+        }
+        let mut merged = transaction.merge_in(bases.get(id), &record)?;
+        if is_private && merged.text("visibility") != record.text("visibility") && !is_proposed {
+            set_visibility(&mut merged, Visibility::Local)?;
+            transaction.put(&merged)?;
+        }
+    }
+    Ok(())
+}
+
+fn set_visibility(record: &mut Record, visibility: Visibility) -> Result<()> {
+    if let Some(field) = visibility.as_field() {
+        return record.set("visibility", &field);
+    }
+    record.remove("visibility");
+    Ok(())
+}
+
 /// Copies issues to the target, then removes them from the source.
 ///
 /// Git does not use our locks and may replace either file between the two writes. So an issue is removed only if it is
@@ -125,24 +171,21 @@ fn transfer(
             return Err(Error::unavailable("another program keeps changing the issues to move")
                 .hint("retry when that program is done; until then the issues are in both ledgers"));
         }
-        ledger.transaction_under(locks, to, |transaction| {
-            for entry in &remaining {
-                transaction.merge_in(bases.get(&entry.issue.id), &entry.record)?;
-            }
-            Ok(())
-        })?;
+        ledger
+            .transaction_under(locks, to, |transaction| put_all(ledger, transaction, source, to, &remaining, &bases))?;
         bases = remaining.iter().map(|entry| (entry.issue.id.clone(), entry.record.clone())).collect();
         remaining = ledger.transaction_under(locks, source, |transaction| {
-            let mut changed = Vec::new();
+            let (mut moved, mut changed) = (Vec::new(), Vec::new());
             for entry in &remaining {
                 let id = &entry.issue.id;
                 let Some(here) = transaction.copy_here(id)? else { continue };
                 if here.record == entry.record && transaction.issues().in_ledger(id, to)?.is_some() {
-                    transaction.remove_copy(id)?;
+                    moved.push(id.as_str());
                 } else {
                     changed.push(here);
                 }
             }
+            transaction.draft().remove_all(moved)?;
             Ok(changed)
         })?;
     }

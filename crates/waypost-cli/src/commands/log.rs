@@ -9,11 +9,21 @@ use waypost_core::ledger::record::Record;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
+use waypost_core::model::{Event, EventQuery};
+use waypost_core::op::ListEvents;
+
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, styled};
 use waypost::history::{self, Step};
+use waypost::place::{Location, Place};
+use waypost::session::Session;
+
+/// Maximum number of events that are shown.
+const MAX_EVENTS: u32 = 10_000;
 
 /// Show the history of an issue, newest first
+///
+/// Shows the commits that changed it, and the events of the store about it: claims, releases and expired claims.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it; the full id if it is no longer in the ledger
@@ -35,6 +45,9 @@ struct Row {
     who: Option<String>,
     subject: Option<String>,
     changes: Vec<Change>,
+    /// The event of the store, if it is one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    event: Option<Event>,
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
@@ -47,7 +60,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             (record.text("id").unwrap_or_default(), None)
         }
     };
-    let rows: Vec<Row> = if let Some(steps) = history::steps(&ledger_cx.place, &id, record.as_ref(), limit)? {
+    let mut rows: Vec<Row> = if let Some(steps) = history::steps(&ledger_cx.place, &id, record.as_ref(), limit)? {
         if steps.is_shallow {
             cx.ui.warn("this is a shallow clone, so the history before its oldest commit is unknown");
         }
@@ -57,6 +70,19 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         let record = record.ok_or_else(|| Error::internal("an issue outside the ledger needs a history"))?;
         rows_from_record(&record).into_iter().take(limit).collect()
     };
+    let events = match events(&ledger_cx.place, &id, limit) {
+        Ok(events) => events,
+        Err(error) => {
+            cx.ui.warn(&format!("events of the store are left out: {}", error.full_message()));
+            Vec::new()
+        }
+    };
+    if !events.is_empty() {
+        rows.extend(events.into_iter().map(Row::from));
+        // A change that is not committed is the newest.
+        rows.sort_by_key(|row| std::cmp::Reverse(row.when.unwrap_or(Timestamp::NEVER)));
+        rows.truncate(limit);
+    }
     cx.ui.answer(&rows, |text| {
         for row in &rows {
             text.table(&[vec![
@@ -84,6 +110,7 @@ impl From<Step> for Row {
                 who: None,
                 subject: None,
                 changes,
+                event: None,
             };
         };
         Row {
@@ -93,14 +120,44 @@ impl From<Step> for Row {
             who: Some(commit.author),
             subject: Some(commit.subject),
             changes,
+            event: None,
         }
     }
+}
+
+impl From<Event> for Row {
+    fn from(event: Event) -> Row {
+        let detail = ["reason", "result"].iter().find_map(|key| event.data[*key].as_str());
+        let what = event.kind.rsplit('.').next().unwrap_or_default().replace('_', " ");
+        Row {
+            mark: "event".to_owned(),
+            commit: None,
+            when: Some(event.time),
+            who: Some(event.actor.clone()),
+            subject: Some(detail.map_or_else(|| what.clone(), |detail| format!("{what}: {detail}"))),
+            changes: Vec::new(),
+            event: Some(event),
+        }
+    }
+}
+
+/// Returns the latest events of the store about an issue. Creates no store.
+fn events(place: &Place, id: &str, limit: usize) -> Result<Vec<Event>> {
+    match place.store()?.location {
+        Location::UnnamedSqlite => return Ok(Vec::new()),
+        Location::Sqlite(path) if !path.exists() => return Ok(Vec::new()),
+        _ => {}
+    }
+    let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(MAX_EVENTS);
+    let query = EventQuery { subject: Some(id.to_owned()), limit, ..EventQuery::default() };
+    Ok(Session::open(place.clone())?.call(ListEvents { query })?.events)
 }
 
 /// Returns the entries that the record itself contains: its creation and its closing.
 fn rows_from_record(record: &Record) -> Vec<Row> {
     let Some((issue, _)) = Issue::read(record) else { return Vec::new() };
-    let row = |when, who, changes| Row { mark: "-".to_owned(), commit: None, when, who, subject: None, changes };
+    let row =
+        |when, who, changes| Row { mark: "-".to_owned(), commit: None, when, who, subject: None, changes, event: None };
     let mut rows = Vec::new();
     if issue.closed_at.is_some() {
         let reason = issue.close_reason.iter().map(|reason| Change::to_text("close_reason", reason));

@@ -593,6 +593,11 @@ impl Ledger {
         .hint("if you maintain it: way config set role maintainer"))
     }
 
+    /// Returns the visibility of new issues in a ledger, if it is restricted.
+    pub(crate) fn new_visibility(&self, number: usize) -> Option<Visibility> {
+        (self.route.is_private && number == self.route.number).then_some(Visibility::Local)
+    }
+
     /// Makes several changes of one ledger atomically, under a lock that the caller holds. The caller checks that the user
     /// may write it.
     pub(crate) fn transaction_under<T>(
@@ -604,7 +609,7 @@ impl Ledger {
         let repo = &self.repos[number];
         check_inside(repo.file.path(), &repo.root)?;
         let prefix = repo.prefix()?;
-        let visibility = (self.route.is_private && number == self.route.number).then_some(Visibility::Local);
+        let visibility = self.new_visibility(number);
         let author = Author { name: self.actor(), now: self.now() };
         let entropy = RepeatableEntropy::new();
         self.ledgers.change_under(locks, number, author.now, |draft| {

@@ -10,8 +10,9 @@ use expect_test::expect;
 use serde_json::Value;
 use waypost_testkit::Run;
 
+use crate::support::claims::at;
 use crate::support::history::{commit, ledger, shown, timeline};
-use crate::support::ledger::LEDGER;
+use crate::support::ledger::{LEDGER, add};
 use crate::support::sandbox;
 
 #[test]
@@ -475,4 +476,27 @@ fn without_the_tool_the_ledger_still_answers() {
     let run = sandbox.way_with(&repo, &variables, ["show", "a-2"]).fails(3);
     assert!(run.stderr.contains("cannot run git"), "{}", run.stderr);
     let _ = sandbox.way_with(&repo, &variables, ["log", "a-1"]).fails(8);
+}
+
+#[test]
+fn the_log_shows_commits_and_events_of_the_store() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Fix it"]);
+    commit(&sandbox, &repo, "the issue");
+    let before = sandbox.way(&repo, ["log", &id, "--json"]).data();
+    assert!(!repo.join(".git/waypost/state.db").exists(), "it creates no store: {before}");
+    let _ = at(&sandbox, &repo, 5, "ada", &["claim", &id, "--ttl", "10m"]).ok();
+    let _ = at(&sandbox, &repo, 18, "bob", &["claim", &id]).ok();
+    commit(&sandbox, &repo, "work");
+    let log = at(&sandbox, &repo, 21, "bob", &["log", &id, "--json"]).data();
+    let kinds: Vec<&str> = log.as_array().unwrap().iter().filter_map(|row| row["event"]["kind"].as_str()).collect();
+    assert_eq!(kinds, ["issue.claimed", "issue.released", "issue.expired", "issue.claimed"], "newest first: {log}");
+    assert_eq!(log.as_array().unwrap().iter().filter(|row| row["commit"].is_string()).count(), 2, "{log}");
+    let text = at(&sandbox, &repo, 21, "bob", &["log", &id]).ok().stdout;
+    assert!(text.contains("claimed") && text.contains("expired: the lease of ada expired"), "{text}");
+    assert_eq!(
+        at(&sandbox, &repo, 21, "bob", &["log", &id, "--limit", "2", "--json"]).data().as_array().unwrap().len(),
+        2
+    );
 }

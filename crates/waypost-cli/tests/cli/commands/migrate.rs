@@ -8,6 +8,7 @@ use waypost_testkit::{Run, Sandbox, strace};
 
 use crate::support::jobs::until;
 use crate::support::ledger::{LEDGER, add, ids, lines};
+use crate::support::repos::contributor;
 use crate::support::sandbox;
 use crate::support::transfers::{comments, copies, done, is_being_written, start_with_slow_fsync};
 
@@ -149,4 +150,38 @@ fn no_comment_is_lost_while_an_issue_is_moved_back_and_forth() {
     assert_eq!(comments(&left[0]), expected);
     assert!(moves.load(Ordering::Relaxed) > 5, "too few moves succeeded");
     assert_eq!(lines(&one.join(LEDGER)).len() + lines(&two.join(LEDGER)).len(), 1);
+}
+
+#[test]
+fn an_empty_filter_is_refused_and_moves_nothing() {
+    let sandbox = sandbox();
+    let (one, two, id) = neighbours(&sandbox);
+    for filter in ["", "  "] {
+        let run = sandbox.way(&one, ["migrate", "--move-to", "../two", "--filter", filter]).fails(2);
+        assert!(run.stderr.contains("an empty filter would move every issue"), "{}", run.stderr);
+    }
+    assert!(std::fs::read_to_string(one.join(LEDGER)).unwrap().contains(&id) && !two.join(LEDGER).exists());
+}
+
+#[test]
+fn an_issue_that_moves_to_the_project_is_not_local_any_more() {
+    let sandbox = sandbox();
+    let (_, fork, planning) = contributor(&sandbox);
+    let id = add(&sandbox, &fork, &["Planned"]);
+    assert!(std::fs::read_to_string(planning.join(LEDGER)).unwrap().contains(r#""visibility":"local""#));
+    let _ = sandbox.way(&fork, ["config", "set", "role", "maintainer"]).ok();
+    let moved = sandbox.way(&fork, ["migrate", "--move-to", ".", "--filter", &format!("id={id}"), "--json"]).data();
+    assert_eq!(moved["moved"][0], id.as_str());
+    let line = lines(&fork.join(LEDGER)).into_iter().find(|line| line.contains(&id)).unwrap();
+    assert!(!line.contains("visibility"), "{line}");
+    // And the contributor's private planning keeps what moves into it to itself.
+    let other = sandbox.git_repo("other");
+    let public = add(&sandbox, &other, &["Public"]);
+    let _ = sandbox.way(&fork, ["config", "--add-repo", "../other"]).ok();
+    let _ = sandbox.way(&fork, ["config", "set", "role", "contributor"]).ok();
+    let planning_text = planning.to_str().unwrap();
+    let args = ["migrate", "--move-to", planning_text, "--filter", &format!("id={public}")];
+    assert_eq!(sandbox.way(&fork, args).code, 0);
+    let line = lines(&planning.join(LEDGER)).into_iter().find(|line| line.contains(&public)).unwrap();
+    assert!(line.contains(r#""visibility":"local""#), "{line}");
 }
