@@ -326,10 +326,19 @@ impl CommandContext {
 
     /// Opens the store.
     fn session(&mut self) -> Result<Session> {
+        self.session_by(Session::open)
+    }
+
+    /// Opens the store, and creates it if it does not exist, for a command that reads it before it writes.
+    fn session_to_write(&mut self) -> Result<Session> {
+        self.session_by(Session::create)
+    }
+
+    fn session_by(&mut self, open: fn(Place) -> Result<Session>) -> Result<Session> {
         self.uses_store = true;
         let place = self.place()?;
         let shown = place.warnings.len();
-        let mut session = Session::open(place)?;
+        let mut session = open(place)?;
         session.collect_warnings_in(self.ui.pending.clone());
         for warning in &session.place.warnings[shown..] {
             self.ui.warn(warning);

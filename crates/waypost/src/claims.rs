@@ -276,6 +276,9 @@ pub struct NoticeOutcome {
 
 /// Delivers notices to the ledger, with the actor of the notice as author. Notices for other ledgers stay in the store.
 pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
+    if session.is_absent() {
+        return Ok(Vec::new());
+    }
     let notices = session.read(ListNotices {})?.notices;
     // A workspace's copy of the ledger is not the ledger: a command that reaches it delivers them.
     if notices.is_empty() || session.place.checkout.is_none() || session.place.unreachable_owner().is_some() {

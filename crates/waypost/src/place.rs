@@ -732,6 +732,7 @@ pub(crate) fn vcs_environment(variables: &Variables, home: Option<&Path>) -> Env
             .get("GIT_CEILING_DIRECTORIES")
             .map(|list| std::env::split_paths(list).filter(|path| path.is_absolute()).collect())
             .unwrap_or_default(),
-        home: home.map(Path::to_owned),
+        // With `WAYPOST_HOME`, the default one is still no repository.
+        homes: home.map(Path::to_owned).into_iter().chain(variables.home().map(|home| home.join(DOT_DIR))).collect(),
     }
 }

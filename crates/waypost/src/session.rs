@@ -73,19 +73,33 @@ impl Session {
     /// Opens the store that the place chose, creates it on first use, and registers this worktree in it.
     ///
     /// If this process cannot write, it opens an existing store for reading.
+    ///
+    /// A store that the caller named, and that does not exist, is created by the first write. Reading it is an error: its
+    /// name may be mistyped.
     pub fn open(place: Place) -> Result<Session> {
-        Session::open_on(place, Servers::Known)
+        let creation = if place.store()?.scope.is_none() { Creation::ByWrite } else { Creation::Now };
+        Session::open_on(place, Servers::Known, creation)
+    }
+
+    /// Opens the store that the place chose, and creates it on first use.
+    pub fn create(place: Place) -> Result<Session> {
+        Session::open_on(place, Servers::Known, Creation::Now)
+    }
+
+    /// Opens the store that the place chose. If it does not exist, the first write creates it.
+    pub fn open_existing(place: Place) -> Result<Session> {
+        Session::open_on(place, Servers::Known, Creation::ByWrite)
     }
 
     /// Opens the store on a server that may lack acknowledged writes, for the one operation that accepts it.
     pub fn open_after_failover(place: Place) -> Result<Session> {
-        Session::open_on(place, Servers::Any)
+        Session::open_on(place, Servers::Any, Creation::ByWrite)
     }
 
-    fn open_on(mut place: Place, servers: Servers) -> Result<Session> {
+    fn open_on(mut place: Place, servers: Servers, creation: Creation) -> Result<Session> {
         let mut entropy = SystemEntropy;
         let mut choice = choose(&place, &mut entropy)?;
-        let mut store = open_store(&place, &choice, servers)?;
+        let mut store = open_store(&place, &choice, servers, creation)?;
         let now = clock(&place.variables)?.now();
         let (caller, identity_error, is_known) = match ensure_ids(&place, &mut entropy) {
             Ok(mut ids) => {
@@ -96,7 +110,7 @@ impl Session {
                     if choice.scope == Some(Scope::Worktree) {
                         // The store's path contains the worktree's id.
                         choice = choose(&place, &mut entropy)?;
-                        store = open_store(&place, &choice, servers)?;
+                        store = open_store(&place, &choice, servers, creation)?;
                     }
                     let original = path_text::to_text(&original.path);
                     place.warnings.push(format!("this is a copy of {original}, and got an identity of its own"));
@@ -132,10 +146,35 @@ impl Session {
         }
         let mut session =
             Session { place, choice, store, caller, entropy, identity_error, warnings: Warnings::default() };
-        if !is_known && !session.store.is_read_only() {
+        if !is_known && !session.store.is_read_only() && !session.is_absent() {
             session.register_worktree()?;
         }
         Ok(session)
+    }
+
+    /// Returns whether the store does not exist yet.
+    pub fn is_absent(&self) -> bool {
+        matches!(self.store, Backend::Absent)
+    }
+
+    /// Fails if the store does not exist yet.
+    pub fn require_present(&self) -> Result<()> {
+        if self.is_absent() { Err(self.absent_error()) } else { Ok(()) }
+    }
+
+    /// Creates a store that does not exist yet.
+    fn create_absent(&mut self) -> Result<()> {
+        if self.is_absent() {
+            let (warnings, caller) = (self.warnings.clone(), self.caller.clone());
+            *self = Session::create(self.place.clone())?;
+            (self.warnings, self.caller.actor, self.caller.agent) = (warnings, caller.actor, caller.agent);
+        }
+        Ok(())
+    }
+
+    fn absent_error(&self) -> Error {
+        Error::not_found(format!("there is no store {}", self.choice.location))
+            .hint("check the name; the first command that writes creates the store")
     }
 
     fn register_worktree(&mut self) -> Result<()> {
@@ -177,6 +216,9 @@ impl Session {
             self.warnings.add(reply.warnings);
             return Ok(reply.answer);
         }
+        if entry.about.effect == Effect::Write {
+            self.create_absent()?;
+        }
         let caller = self.caller.clone();
         match entry.about.effect {
             Effect::Read => {
@@ -208,7 +250,7 @@ impl Session {
     }
 
     fn expire_due(&mut self) -> Result<()> {
-        if self.identity_error.is_none() && !self.store.is_read_only() && engine::is_due(self.store()?)? {
+        if self.identity_error.is_none() && !self.store.is_read_only() && self.is_due()? {
             self.try_write(|session| session.write(ExpireDue {}))?;
         }
         Ok(())
@@ -224,7 +266,9 @@ impl Session {
         if let Some(error) = &self.identity_error {
             return Err(error.clone());
         }
+        self.create_absent()?;
         match &mut self.store {
+            Backend::Absent => Err(self.absent_error()),
             Backend::Local(store) => engine::write(store, &self.caller, &mut self.entropy, key, operation),
             Backend::Remote(remote) => {
                 // The answer can get lost, and a retry must not run the operation again.
@@ -256,7 +300,7 @@ impl Session {
     pub(crate) fn is_due(&mut self) -> Result<bool> {
         match &mut self.store {
             Backend::Local(store) => engine::is_due(store),
-            Backend::Remote(_) => Ok(false),
+            Backend::Absent | Backend::Remote(_) => Ok(false),
         }
     }
 
@@ -293,6 +337,7 @@ impl Session {
     /// Waits for a write after the event with this sequence number, at most this long. It may return early.
     pub fn wait(&mut self, last: u64, timeout: Duration) -> Result<()> {
         match &mut self.store {
+            Backend::Absent => Err(self.absent_error()),
             Backend::Local(store) => store.wait(last, timeout),
             Backend::Remote(remote) => remote.client.wait(last, timeout),
         }
@@ -301,6 +346,7 @@ impl Session {
     /// Returns whether the store is on a server that other machines can use.
     pub fn is_remote(&self) -> bool {
         match &self.store {
+            Backend::Absent => matches!(self.choice.location, Location::Postgres(_)),
             Backend::Local(store) => store.is_remote(),
             Backend::Remote(_) => true,
         }
@@ -315,7 +361,7 @@ impl Session {
     pub fn ask_server(&mut self, operation: &str, arguments: &Value) -> Result<Value> {
         match &mut self.store {
             Backend::Remote(remote) => Ok(remote.client.call(operation, arguments, &remote.caller, None)?.answer),
-            Backend::Local(_) => {
+            Backend::Absent | Backend::Local(_) => {
                 Err(Error::refused(format!("{operation} needs a server, and the store is not on one")))
             }
         }
@@ -323,7 +369,9 @@ impl Session {
 
     /// Returns the store, if this process opened it itself.
     pub fn store(&mut self) -> Result<&mut OpenStore> {
+        self.require_present()?;
         match &mut self.store {
+            Backend::Absent => Err(Error::internal("the store does not exist")),
             Backend::Local(store) => Ok(store),
             Backend::Remote(_) => Err(Error::refused(format!("{} is a server", self.choice.location))
                 .hint("run the command on the server's machine, on the store itself")),
@@ -334,7 +382,7 @@ impl Session {
     pub fn sqlite(&self) -> Option<&SqliteStore> {
         match &self.store {
             Backend::Local(OpenStore::Sqlite(store)) => Some(store),
-            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) => None,
+            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) | Backend::Absent => None,
         }
     }
 
@@ -358,9 +406,20 @@ impl Session {
     pub fn now(&mut self) -> Result<Timestamp> {
         match &mut self.store {
             Backend::Local(OpenStore::Sqlite(store)) => store.begin_read()?.now(),
-            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) => Ok(clock(&self.place.variables)?.now()),
+            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) | Backend::Absent => {
+                Ok(clock(&self.place.variables)?.now())
+            }
         }
     }
+}
+
+/// When a store that does not exist is created.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Creation {
+    /// When it is opened.
+    Now,
+    /// By the first write.
+    ByWrite,
 }
 
 /// Which PostgreSQL servers the session accepts.
@@ -385,6 +444,8 @@ fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
 enum Backend {
     Local(OpenStore),
     Remote(Box<Remote>),
+    /// The store does not exist yet.
+    Absent,
 }
 
 /// A server that runs the operations.
@@ -410,6 +471,7 @@ impl Remote {
 impl Backend {
     fn worktree(&mut self, id: &WorktreeId) -> Result<Option<Worktree>> {
         match self {
+            Backend::Absent => Ok(None),
             Backend::Local(store) => engine::query(store, |tx| tx.worktree_get(id)),
             Backend::Remote(remote) => {
                 let known = remote.run(&ListWorktrees {}, None, &Warnings::default())?.worktrees;
@@ -421,7 +483,7 @@ impl Backend {
     fn is_read_only(&self) -> bool {
         match self {
             Backend::Local(store) => store.is_read_only(),
-            Backend::Remote(_) => false,
+            Backend::Absent | Backend::Remote(_) => false,
         }
     }
 
@@ -429,7 +491,7 @@ impl Backend {
     fn set_lock_timeout(&mut self, timeout: Duration) -> Duration {
         match self {
             Backend::Local(store) => store.set_lock_timeout(timeout),
-            Backend::Remote(_) => timeout,
+            Backend::Absent | Backend::Remote(_) => timeout,
         }
     }
 }
@@ -516,7 +578,7 @@ impl Store for OpenStore {
     }
 }
 
-fn open_store(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<Backend> {
+fn open_store(place: &Place, choice: &StoreChoice, servers: Servers, creation: Creation) -> Result<Backend> {
     if let Location::Server(url) = &choice.location {
         let socket = url.strip_prefix("unix:").map(|path| expand(path, &place.cwd, &place.variables)).transpose()?;
         // On a Unix socket the kernel tells the server which user calls.
@@ -530,10 +592,25 @@ fn open_store(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<B
         client.connect()?;
         return Ok(Backend::Remote(Box::new(Remote { client, caller })));
     }
-    open_local(place, choice, servers).map(Backend::Local)
+    if let Location::Sqlite(path) = &choice.location
+        && creation == Creation::ByWrite
+        && place.may_create_store()
+        && is_missing(path)
+    {
+        return Ok(Backend::Absent);
+    }
+    match open_local(place, choice, servers, creation) {
+        Err(error) if error.kind() == Kind::NotFound && creation == Creation::ByWrite => Ok(Backend::Absent),
+        opened => opened.map(Backend::Local),
+    }
 }
 
-fn open_local(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<OpenStore> {
+/// Returns whether a path does not exist. Other errors, and links to nothing, are for the store to report.
+fn is_missing(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
+}
+
+fn open_local(place: &Place, choice: &StoreChoice, servers: Servers, creation: Creation) -> Result<OpenStore> {
     let patience = place.config.duration("store.wait").unwrap_or(sqlite::Options::default().timeout);
     match &choice.location {
         Location::Sqlite(path) => {
@@ -542,7 +619,8 @@ fn open_local(place: &Place, choice: &StoreChoice, servers: Servers) -> Result<O
             SqliteStore::open(path, options, clock(&place.variables)?).map(|store| OpenStore::Sqlite(Box::new(store)))
         }
         Location::Postgres(url) => {
-            let store = PostgresStore::open(url, postgres::Options { timeout: patience })?;
+            let store =
+                PostgresStore::open(url, postgres::Options { timeout: patience, create: creation == Creation::Now })?;
             let store = if servers == Servers::Any { store.accepting_any_server() } else { store };
             Ok(OpenStore::Postgres(Box::new(store)))
         }

@@ -1,8 +1,12 @@
 //! Moves workflows between stores: freezes them in the source, adds them to the destination, and optionally ends them in
 //! the source.
 
+use std::path::{Path, PathBuf};
+
 use serde::Serialize;
+use waypost_core::engine;
 use waypost_core::id::WorkflowId;
+use waypost_core::memory::MemoryStore;
 use waypost_core::model::{Workflow, WorkflowQuery, WorkflowStatus};
 use waypost_core::op::{
     DumpWorkflow, FreezeWorkflow, ListLeases, ListWorkflows, RetireWorkflow, ShowWorkflow, TakeWorkflow,
@@ -12,6 +16,7 @@ use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::place::Location;
 use crate::session::Session;
+use crate::system::{SystemEntropy, clock};
 
 /// A request to move workflows.
 #[derive(Clone, Debug, Default)]
@@ -68,36 +73,61 @@ pub struct Outcome {
 /// Returns a store's name for the history of other stores: its real path, or its URL without a password.
 pub fn name(session: &Session) -> String {
     match &session.choice.location {
-        Location::Sqlite(path) => path_text::to_text(&std::fs::canonicalize(path).unwrap_or_else(|_| path.clone())),
+        Location::Sqlite(path) => path_text::to_text(&real_path(path)),
         other => other.to_string(),
     }
 }
 
-/// Reports the outcome of a move without making it. Assumes that a missing destination accepts every workflow.
-pub fn dry_run(source: &mut Session, mut destination: Option<&mut Session>, request: &Move) -> Result<Outcome> {
+/// Returns the real path of a file that may not exist.
+fn real_path(path: &Path) -> PathBuf {
+    path.ancestors()
+        .find_map(|existing| Some(std::fs::canonicalize(existing).ok()?.join(path.strip_prefix(existing).ok()?)))
+        .map_or_else(|| path.to_owned(), |real| real.components().collect())
+}
+
+/// Reports the outcome of a move without making it. A destination that does not exist is not created.
+pub fn dry_run(source: &mut Session, destination: &mut Session, request: &Move) -> Result<Outcome> {
+    let mut outcome = plan(source, destination, request)?;
+    if request.delete_source {
+        // The move marks each workflow that it moves.
+        outcome.ended = outcome.moved.len();
+        for done in &outcome.there {
+            outcome.ended += usize::from(is_to_be_ended(source, done, &name(destination))?);
+        }
+    }
+    Ok(outcome)
+}
+
+/// Returns whether a workflow in the source was moved to the destination and is not ended yet. A workflow that is in both
+/// stores without a mark was copied by other means, so it is not ended.
+fn is_to_be_ended(source: &mut Session, done: &Moved, to: &str) -> Result<bool> {
+    let workflow = source.read(ShowWorkflow { workflow: done.id.to_string() })?.workflow.workflow;
+    Ok(mark(&workflow).is_some_and(|mark| mark.to == to) && !workflow.status.is_final())
+}
+
+/// Decides what happens to each workflow.
+fn plan(source: &mut Session, destination: &mut Session, request: &Move) -> Result<Outcome> {
     let mut outcome = Outcome::default();
-    let from = name(source);
-    let to = destination.as_deref().map(name);
+    let (from, to) = (name(source), name(destination));
     let held = held(source)?;
+    // Takes the part of a destination that does not exist.
+    let mut empty = MemoryStore::new(clock(&destination.place.variables)?);
     for workflow in chosen(source, &request.workflows)? {
         let dump = source.read(DumpWorkflow { workflow: workflow.id.clone() })?;
         let holders: Vec<_> =
             held.iter().filter(|(id, _)| *id == workflow.id).map(|(_, holder)| holder.as_str()).collect();
         let moved = Moved::of(&dump);
-        if let Some(mark) = mark(&workflow).filter(|mark| to.as_ref() != Some(&mark.to)) {
+        if let Some(mark) = mark(&workflow).filter(|mark| to != mark.to) {
             outcome.refused.push(Moved { reason: Some(format!("it was moved to {}", mark.to)), ..moved });
             continue;
         }
-        let answer = match destination.as_deref_mut() {
-            Some(destination) => {
-                let into = name(destination);
-                destination
-                    .write(TakeWorkflow { dump, from: from.clone(), into, dry_run: true })
-                    .map(|taken| taken.is_new)
-            }
-            None => Ok(true),
+        let take = TakeWorkflow { dump, from: from.clone(), into: to.clone(), dry_run: true };
+        let answer = if destination.is_absent() {
+            engine::write(&mut empty, destination.caller(), &mut SystemEntropy, None, take)
+        } else {
+            destination.write(take)
         };
-        match answer {
+        match answer.map(|taken| taken.is_new) {
             Ok(false) => outcome.there.push(moved),
             Ok(true) if !holders.is_empty() && !request.force => {
                 let reason = format!("{} works on it", holders.join(", "));
@@ -116,7 +146,7 @@ pub fn dry_run(source: &mut Session, mut destination: Option<&mut Session>, requ
 /// Moves workflows. After an error the workflows moved so far stay moved, and a repeated call continues.
 pub fn run(source: &mut Session, destination: &mut Session, request: &Move) -> Result<Outcome> {
     let (from, to) = (name(source), name(destination));
-    let mut outcome = dry_run(source, Some(destination), request)?;
+    let mut outcome = plan(source, destination, request)?;
     for moved in &outcome.moved {
         let freeze = FreezeWorkflow { workflow: moved.id.clone(), to: to.clone(), force: request.force };
         let dump = source.write(freeze)?;
@@ -128,10 +158,7 @@ pub fn run(source: &mut Session, destination: &mut Session, request: &Move) -> R
     }
     if request.delete_source {
         for done in outcome.moved.iter().chain(&outcome.there) {
-            let page = source.read(ShowWorkflow { workflow: done.id.to_string() })?;
-            let workflow = page.workflow.workflow;
-            // A workflow that is in both stores without a mark was copied by other means, so we do not end it.
-            if mark(&workflow).is_some_and(|mark| mark.to == to) && !workflow.status.is_final() {
+            if is_to_be_ended(source, done, &to)? {
                 source.write(RetireWorkflow { workflow: done.id.clone() })?;
                 outcome.ended += 1;
             }

@@ -174,6 +174,7 @@ fn details(settings: &[(&'static str, String)], rows: &[(String, u64)]) -> Vec<V
 
 /// Returns the SQLite store, or an error: users maintain other stores with the tools of their database.
 fn sqlite_store<'a>(session: &'a Session, instead: &str) -> Result<&'a SqliteStore> {
+    session.require_present()?;
     session.sqlite().ok_or_else(|| {
         let error = Error::refused(format!("{} is not a SQLite file", session.choice.location));
         match session.choice.location {
@@ -233,20 +234,18 @@ fn accept_failover(cx: &mut CommandContext) -> Result<ExitCode> {
 fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
     let mut source = cx.session()?;
     let place = source.place.with_store(&args.to)?;
-    let location = place.store()?.location;
-    let exists = !matches!(&location, Location::Sqlite(path) if !path.exists()) && location != Location::UnnamedSqlite;
-    // A dry run does not create the store.
-    let mut destination = if args.dry_run && !exists { None } else { Some(Session::open(place)?) };
-    let from = transfer::name(&source);
-    let to = destination.as_ref().map_or_else(|| location.to_string(), transfer::name);
+    // The move creates the store when it writes to it, and a dry run does not.
+    let mut destination = Session::open_existing(place)?;
+    let (from, to) = (transfer::name(&source), transfer::name(&destination));
     if from == to {
         return Err(Error::invalid(format!("{to} is both the source and the destination"))
             .hint("choose the destination with --to, and the source with --db, --global or --scope"));
     }
     let request = Move { workflows: args.workflows.clone(), force: args.force, delete_source: args.delete_source };
-    let outcome = match (&mut destination, args.dry_run) {
-        (Some(destination), false) => transfer::run(&mut source, destination, &request)?,
-        (destination, _) => transfer::dry_run(&mut source, destination.as_mut(), &request)?,
+    let outcome = if args.dry_run {
+        transfer::dry_run(&mut source, &mut destination, &request)?
+    } else {
+        transfer::run(&mut source, &mut destination, &request)?
     };
     let mut data = serde_json::to_value(&outcome).unwrap_or_default();
     (data["from"], data["to"], data["written"]) = (json!(from), json!(to), json!(!args.dry_run));
@@ -264,9 +263,10 @@ fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
         let verb = if args.dry_run { "would move" } else { "moved" };
         let mut all = rows(verb, GOOD, moved);
         all.extend(rows("already there", DIM, there));
-        all.extend(rows("not moved", WARN, refused));
+        all.extend(rows(if args.dry_run { "would not move" } else { "not moved" }, WARN, refused));
         text.table(&all);
-        let ended = if *ended > 0 { format!(", and ended {ended} in the source") } else { String::new() };
+        let ends = if args.dry_run { "end" } else { "ended" };
+        let ended = if *ended > 0 { format!(", and {ends} {ended} in the source") } else { String::new() };
         let verb = if args.dry_run { "Would move" } else { "Moved" };
         text.line(format!("{verb} {} of {} workflows to {to}{ended}", moved.len(), all.len()));
     })?;

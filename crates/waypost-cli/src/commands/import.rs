@@ -149,7 +149,7 @@ fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path
     if path.as_os_str() == "-" {
         return Err(Error::invalid("cannot read a database from standard input").hint("name the file"));
     }
-    let mut session = cx.session()?;
+    let mut session = if args.dry_run { cx.session()? } else { cx.session_to_write()? };
     let path = expand(path, &session.place.cwd, &session.place.variables)?;
     let outcome = workflows::import(&mut session, program, &path, args.dry_run)?;
     if outcome.added.is_empty() && outcome.skipped.is_empty() && outcome.notes.is_empty() {

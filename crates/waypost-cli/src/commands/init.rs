@@ -125,7 +125,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         let file = checkout.private_dir.join("config.toml");
         config::set(&file, &lock, key_named("scope")?, &Value::Text(scope.to_string()))?;
     }
-    let session = cx.session()?;
+    let session = cx.session_to_write()?;
     let store = session.choice.location.to_string();
     let data = json!({
         "store": store,

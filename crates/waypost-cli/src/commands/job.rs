@@ -251,7 +251,7 @@ struct DeliverArgs {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     // The global option --repo names the repository of the job.
-    let mut session = cx.session()?;
+    let mut session = if matches!(args.command, Command::Start(_)) { cx.session_to_write()? } else { cx.session()? };
     if let Command::Supervise(args) = &args.command {
         let ended = jobs::supervise(&mut session, &args.job)?;
         return Ok(ExitCode::from(jobs::exit_code(&ended.job)));

@@ -58,7 +58,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 fn add(cx: &mut CommandContext, path: &std::path::Path) -> Result<ExitCode> {
-    let mut session = cx.session()?;
+    let mut session = cx.session_to_write()?;
     let path = expand(path, &session.place.cwd, &session.place.variables)?;
     let found = Repo::open(&path, &session.place.variables).map_err(|error| error.within(path.display()))?;
     let id = ensure_repository_id(&found.checkout.private_dir, &mut SystemEntropy)?;

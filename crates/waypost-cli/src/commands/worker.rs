@@ -60,7 +60,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let mut session = cx.session()?;
+    let mut session = cx.session_to_write()?;
     let repository = match (args.any_repo, cx.repository_filter(&mut session)?) {
         (true, Some(_)) => return Err(Error::invalid("--any-repo and --repo exclude each other")),
         (true, None) => Some(ALL_REPOSITORIES.to_owned()),

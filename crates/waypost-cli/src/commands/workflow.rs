@@ -396,7 +396,7 @@ fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
             serde_json::from_str(text).map_err(|error| Error::invalid("--config-json is not JSON").because(error))?
         }
     };
-    let mut session = cx.session()?;
+    let mut session = cx.session_to_write()?;
     let mut plan = args.plan.as_deref().map(plans::read_file).transpose()?;
     resolve_repositories(&mut session, plan.as_mut())?;
     let mut repositories = Vec::new();

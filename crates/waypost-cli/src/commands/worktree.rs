@@ -79,7 +79,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 fn add(cx: &mut CommandContext, args: &AddArgs) -> Result<ExitCode> {
-    let session = cx.session()?;
+    let session = cx.session_to_write()?;
     let checkout = session.place.require_checkout()?.clone();
     let path = args.path.as_deref().map(|path| session.place.cwd.join(path));
     let request = worktrees::Add { branch: &args.branch, path: path.as_deref(), base: args.base.as_deref() };

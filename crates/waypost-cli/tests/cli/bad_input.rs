@@ -163,7 +163,7 @@ fn a_directory_that_cannot_be_entered_is_an_error() {
     let closed = sandbox.dir("closed");
     sandbox.give_away(&closed);
     set_mode(&closed, 0o500);
-    let run = sandbox.way_unprivileged(&repo, ["--db", "../closed/deep/x.db", "status"]).fails(8);
+    let run = sandbox.way_unprivileged(&repo, ["--db", "../closed/deep/x.db", "db", "probe"]).fails(8);
     assert!(run.stderr.contains("cannot create the store"), "{}", run.stderr);
     assert_eq!(count(&closed), 0);
 }
@@ -172,12 +172,14 @@ fn a_directory_that_cannot_be_entered_is_an_error() {
 fn a_read_only_checkout_is_read_without_a_store() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
+    let other = sandbox.git_repo("other");
     sandbox.give_away(&sandbox.path(""));
     set_mode(&repo.join(".git"), 0o500);
     let _ = sandbox.way_unprivileged(&repo, ["where"]).ok();
     let run = sandbox.way_unprivileged(&repo, ["status"]).fails(8);
     assert!(run.stderr.contains("cannot create the store"), "{}", run.stderr);
     // A store elsewhere can be read and, since a record names its worktree, not written.
+    let _ = sandbox.way_unprivileged(&other, ["--db", "../home/x.db", "db", "probe"]).ok();
     let _ = sandbox.way_unprivileged(&repo, ["--db", "../home/x.db", "status"]).ok();
     let run = sandbox.way_unprivileged(&repo, ["--db", "../home/x.db", "db", "probe"]).fails(8);
     assert!(run.stderr.contains("cannot write"), "{}", run.stderr);
@@ -219,7 +221,7 @@ fn a_full_disk_stops_writes_and_nothing_else() {
     };
     let variables = [("WAYPOST_DB", db.as_os_str())];
     fill();
-    let run = sandbox.way_with(&repo, &variables, ["status"]).fails(8);
+    let run = sandbox.way_with(&repo, &variables, ["db", "probe"]).fails(8);
     assert!(run.stderr.contains("full") || run.stderr.contains("No space"), "{}", run.stderr);
     assert_eq!(count(&sandbox.path("mounted")), 1, "nothing of the store was left behind");
     std::fs::remove_file(&filler).unwrap();
@@ -295,7 +297,7 @@ fn an_empty_file_becomes_a_store() {
 fn a_store_with_two_names_is_refused() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["--db", "../one.db", "status"]).ok();
+    let _ = sandbox.way(&repo, ["--db", "../one.db", "db", "probe"]).ok();
     std::fs::hard_link(sandbox.path("one.db"), sandbox.path("two.db")).unwrap();
     for name in ["../one.db", "../two.db"] {
         let run = sandbox.way(&repo, ["--db", name, "status"]).fails(8);
@@ -310,7 +312,7 @@ fn a_store_with_two_names_is_refused() {
 fn a_store_of_another_user_is_refused() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["--db", "../theirs.db", "status"]).ok();
+    let _ = sandbox.way(&repo, ["--db", "../theirs.db", "db", "probe"]).ok();
     let given = sandbox.command("chown", &repo).args(["65534", "../theirs.db"]).output().unwrap();
     if !given.status.success() {
         unavailable("this user may not give files away");
@@ -329,15 +331,16 @@ fn a_store_behind_fuse_is_refused_unless_allowed() {
         unavailable(&format!("bindfs, which `cargo xtask test` installs, cannot mount: {mount:?}"));
     }
     let _mounted = Mounted(dir.clone());
+    let _ = sandbox.way(&repo, ["--db", "../mounted/x.db", "db", "probe"]).fails(8);
+    assert_eq!(count(&below), 0);
+    let _ = sandbox.way(&repo, ["--db", "../mounted/x.db", "--config", "store.network=allow", "db", "probe"]).ok();
+    assert!(below.join("x.db").is_file());
     let run = sandbox.way(&repo, ["--db", "../mounted/x.db", "status"]).fails(8);
     assert!(run.stderr.contains("is on FUSE") && run.stderr.contains("store.network=allow"), "{}", run.stderr);
     // Nothing is damaged: `way doctor` exits like every command that cannot use the store.
     let doctor = sandbox.way(&repo, ["--db", "../mounted/x.db", "doctor", "--json"]);
     assert_eq!(doctor.code, 8, "{doctor:?}");
     assert!(doctor.stdout.contains("is on FUSE"), "{doctor:?}");
-    assert_eq!(count(&below), 0);
-    let _ = sandbox.way(&repo, ["--db", "../mounted/x.db", "--config", "store.network=allow", "status"]).ok();
-    assert!(below.join("x.db").is_file());
     let allowed = ["--db", "../mounted/x.db", "--config", "store.network=allow", "doctor"];
     assert_eq!(sandbox.way(&repo, allowed).code, 0);
 }

@@ -103,7 +103,7 @@ fn outside_a_repository_a_named_store_works() {
     let status = sandbox.way(&dir, ["--global", "status", "--json"]).data();
     assert_eq!(status["store"]["path"], text(&sandbox.path("home/.waypost/state.db")));
     assert_eq!(status["worktrees"][0]["name"], "home");
-    let _ = sandbox.way(&dir, ["--db", "x.db", "status"]).ok();
+    let _ = sandbox.way(&dir, ["--db", "x.db", "db", "probe"]).ok();
     assert!(dir.join("x.db").is_file());
 }
 
@@ -402,4 +402,29 @@ fn an_unreadable_disk_is_not_mistaken_for_a_directory_without_a_repository() {
         assert!(said.contains("cannot") && said.contains(path.to_str().unwrap()), "{file}: {said}");
         assert!(said.contains("Input/output error"), "{file}: {said}");
     }
+}
+
+#[test]
+fn the_directory_of_another_user_or_another_home_is_no_repository() {
+    let sandbox = sandbox();
+    let below = sandbox.dir("elsewhere/deep/er");
+    // With this home, commands keep their state in elsewhere/.waypost.
+    let elsewhere = sandbox.path("elsewhere");
+    let _ = sandbox.way_with(&below, &[("HOME", elsewhere.as_os_str())], ["--global", "db", "probe"]).ok();
+    assert!(sandbox.path("elsewhere/.waypost/state.db").exists());
+    let run = sandbox.way(&below, ["workflow", "list"]).fails(2);
+    assert!(run.stderr.contains("is not in a repository"), "{}", run.stderr);
+    assert!(!sandbox.path("elsewhere/.waypost/local").exists());
+    // The default home is no repository either when WAYPOST_HOME names another one.
+    let own = sandbox.dir("home/.waypost");
+    sandbox.write(own.join("config.toml"), "");
+    let inside = sandbox.dir("home/project");
+    let named = sandbox.path("named");
+    let run = sandbox.way_with(&inside, &[("WAYPOST_HOME", named.as_os_str())], ["workflow", "list"]).fails(2);
+    assert!(run.stderr.contains("is not in a repository"), "{}", run.stderr);
+    // A repository without version control is found as before.
+    sandbox.dir("plain/.waypost");
+    let plain = sandbox.dir("plain/deep");
+    let found = sandbox.way(&plain, ["where", "--json"]).data();
+    assert!(found.to_string().contains("plain/.waypost/local"), "{found}");
 }

@@ -40,7 +40,7 @@ fn a5_trials_with_a_scratch_store_leave_the_real_one_alone() {
 fn a7_directories_are_made_on_demand_and_twenty_at_once_succeed() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["--db", "../a/b/c/x.db", "status"]).ok();
+    let _ = sandbox.way(&repo, ["--db", "../a/b/c/x.db", "db", "probe"]).ok();
     let before = fingerprint(&sandbox.path("a/b/c"));
     let _ = sandbox.way(&repo, ["--db", "../a/b/c/x.db", "status"]).ok();
     let names = |files: &[(String, Vec<u8>, i64, i64)]| {
@@ -144,7 +144,7 @@ fn g9_two_names_for_one_file_mean_one_lock() {
     let repo = sandbox.git_repo("repo");
     let real = sandbox.dir("real");
     symlink(&real, sandbox.path("linked-dir")).unwrap();
-    let _ = sandbox.way(&repo, ["--db", text(&real.join("state.db")), "status"]).ok();
+    let _ = sandbox.way(&repo, ["--db", text(&real.join("state.db")), "db", "probe", "--writes", "1"]).ok();
     symlink(real.join("state.db"), sandbox.path("linked.db")).unwrap();
     let names = ["../real/state.db", "../linked-dir/state.db", "../linked.db"];
     let children: Vec<_> = (0..9)
@@ -161,7 +161,7 @@ fn g9_two_names_for_one_file_mean_one_lock() {
     for name in names {
         let info = sandbox.way(&repo, ["--db", name, "db", "info", "--json"]).data();
         assert_eq!(info["path"], text(&real.join("state.db")), "{name}");
-        assert_eq!(info["rows"]["events"], 182, "{name}");
+        assert_eq!(info["rows"]["events"], 183, "{name}");
     }
     assert!(real.join("state.db-gate").exists());
     assert!(!sandbox.path("linked.db-gate").exists());
@@ -276,4 +276,45 @@ fn reading_does_not_wait_for_a_writer() {
     assert_eq!(status["store"]["events"], 2);
     gate.unlock().unwrap();
     assert_eq!(events(&sandbox, &tree), 3, "the next command records the worktree");
+}
+
+#[test]
+fn a_named_store_that_does_not_exist_is_an_error_for_every_command_that_reads() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let store = sandbox.path("typo/x.db");
+    let named = [("WAYPOST_DB", store.as_os_str())];
+    for line in [
+        "workflow list",
+        "workflow show w",
+        "task list",
+        "task next",
+        "agent list",
+        "job list",
+        "ws list",
+        "events",
+        "status",
+        "prime",
+        "context a",
+        "template list",
+        "repo list",
+        "worktree list",
+        "db info",
+        "db check",
+        "db backup copy.db",
+        "db move --to global --dry-run",
+    ] {
+        let run = sandbox.way_with(&repo, &named, line.split(' '));
+        assert_eq!(run.code, 3, "{line}: {run:?}");
+        assert!(run.stderr.contains("typo/x.db") && run.stderr.contains("WAYPOST_DB"), "{line}: {}", run.stderr);
+        assert!(!sandbox.path("typo").exists(), "{line} created it");
+    }
+    let run = sandbox.way(&repo, ["--db", "../typo/x.db", "workflow", "list"]).fails(3);
+    assert!(run.stderr.contains("--db"), "{}", run.stderr);
+    // The first command that writes creates it, and then it can be read.
+    assert_eq!(sandbox.way_with(&repo, &named, ["workflow", "create", "w"]).code, 0);
+    let listed = sandbox.way_with(&repo, &named, ["workflow", "list", "--json"]).data();
+    assert_eq!(listed[0]["name"], "w");
+    // The default store needs no command that writes first.
+    let _ = sandbox.way(&repo, ["workflow", "list", "--json"]).data();
 }

@@ -28,9 +28,10 @@ pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
 /// Marks a schema as a Waypost store.
 const APPLICATION: &str = "waypost";
 
-/// Creates the schema or applies missing migrations. For a current schema this is one query.
-pub(super) fn migrate(connection: &mut Connection, address: &Address, timeout: Duration) -> Result<()> {
+/// Creates the schema, if it may, or applies missing migrations. For a current schema this is one query.
+pub(super) fn migrate(connection: &mut Connection, address: &Address, timeout: Duration, create: bool) -> Result<()> {
     match version(connection, address)? {
+        None if !create => Err(Error::not_found(format!("{} has no store {}", address.shown(), address.schema))),
         Some(version) if version > SCHEMA_VERSION => Err(too_new(version, address)),
         Some(SCHEMA_VERSION) => Ok(()),
         _ => apply(connection, address, timeout, MIGRATIONS),

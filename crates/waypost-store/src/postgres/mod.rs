@@ -53,11 +53,13 @@ const SILENCE_PAUSE: Duration = Duration::from_millis(500);
 pub struct Options {
     /// The maximum time to wait for other writers or for the server.
     pub timeout: Duration,
+    /// Whether to create the schema if it is missing.
+    pub create: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { timeout: Duration::from_secs(30) }
+        Options { timeout: Duration::from_secs(30), create: true }
     }
 }
 
@@ -99,7 +101,7 @@ impl PostgresStore {
         let mut attempts = Attempts::new(timeout);
         loop {
             let mut connection = store.connect(error::is_restarting, &mut attempts)?;
-            match migrate::migrate(&mut connection, &store.address, attempts.left()) {
+            match migrate::migrate(&mut connection, &store.address, attempts.left(), options.create) {
                 Err(error) if error.is_transient() && attempts.pause() => {}
                 done => {
                     store.connection = Some(connection);

@@ -22,7 +22,7 @@ const CRASHES: usize = 6;
 fn f33_every_acknowledged_write_is_stored_exactly_once_although_the_server_crashes() {
     let server = Postgres::start(&[]);
     let url = server.url();
-    let options = Options { timeout: Duration::from_mins(1) };
+    let options = Options { timeout: Duration::from_mins(1), ..Options::default() };
     let mut store = PostgresStore::open(&url, options).unwrap();
     let world = World::small(&mut Dice::new(1));
     crate::write(&mut store, |tx| world.put(tx));

@@ -282,7 +282,7 @@ fn f36_a_wait_ends_although_the_notification_is_lost() {
 
 /// Opens a store with a timeout for requests.
 fn open_for(url: &str, timeout: Duration) -> Result<PostgresStore, Error> {
-    PostgresStore::open(url, Options { timeout })
+    PostgresStore::open(url, Options { timeout, ..Options::default() })
 }
 
 #[test]

@@ -14,6 +14,12 @@ use super::{git_layout, hg_layout, jj_layout};
 /// The name of Waypost's directory in a worktree.
 const DOT_DIR: &str = ".waypost";
 
+/// Files and directories that only a user's `.waypost` has.
+const USER_STATE: &[&str] = &["state.db", "machine", "token", "trusted.json", "mirrors", "workspaces"];
+
+/// Files and directories that only a repository's `.waypost` has.
+const REPOSITORY_STATE: &[&str] = &["issues.jsonl", "local", ".gitignore"];
+
 /// Finds the checkout that contains `start`, which must exist.
 ///
 /// The nearest version control directory wins; on the same level jj takes precedence over git. If there is none, a
@@ -47,9 +53,25 @@ pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout
     Ok(below_ceilings(&start, environment)
         .find(|dir| {
             let ours = dir.join(DOT_DIR);
-            ours.is_dir() && environment.home.as_deref().is_none_or(|home| !is_same_place(&ours, home))
+            ours.is_dir() && !environment.homes.iter().any(|home| is_same_place(&ours, home)) && !is_of_user(dir, &ours)
         })
         .map(without_vcs))
+}
+
+/// Returns whether a `.waypost` is the directory of a user, for example of another user or with another `HOME`, and not of
+/// a repository.
+fn is_of_user(dir: &Path, ours: &Path) -> bool {
+    let is_there = |name: &str| ours.join(name).symlink_metadata().is_ok_and(|found| !found.is_symlink());
+    if USER_STATE.iter().any(|name| is_there(name)) {
+        return true;
+    }
+    !REPOSITORY_STATE.iter().any(|name| is_there(name)) && is_home(dir)
+}
+
+/// Returns whether a directory is the home of a user of this machine.
+fn is_home(dir: &Path) -> bool {
+    let users = std::fs::read_to_string("/etc/passwd").unwrap_or_default();
+    users.lines().filter_map(|user| user.split(':').nth(5)).any(|home| home.len() > 1 && Path::new(home) == dir)
 }
 
 /// Describes a directory without version control as a checkout.

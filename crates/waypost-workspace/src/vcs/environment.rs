@@ -14,5 +14,5 @@ pub struct Environment {
     /// `GIT_CEILING_DIRECTORIES`: the search stops below these directories.
     pub ceilings: Vec<PathBuf>,
     /// The user's own Waypost directory, which is not a repository although it may be called `.waypost`.
-    pub home: Option<PathBuf>,
+    pub homes: Vec<PathBuf>,
 }

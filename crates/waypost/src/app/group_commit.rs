@@ -51,7 +51,7 @@ impl GroupCommit {
             return Err(Error::refused(format!("{url} is a server, not a store"))
                 .hint(format!("unset {WAYPOST_DB}, or name a file or a postgres:// URL")));
         }
-        let session = Session::open(place.clone())?;
+        let session = Session::create(place.clone())?;
         let is_postgres = matches!(session.choice.location, Location::Postgres(_));
         let own = session.caller().clone();
         drop(session);

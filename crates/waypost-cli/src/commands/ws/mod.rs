@@ -75,7 +75,8 @@ struct OneArgs {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let mut session = cx.session()?;
+    let is_new = matches!(args.command, Command::New(_) | Command::Warm(_));
+    let mut session = if is_new { cx.session_to_write()? } else { cx.session()? };
     jobs::recover_interrupted_work(&mut session)?;
     let session = &mut session;
     match &args.command {

@@ -275,3 +275,39 @@ fn invalid_moves_are_refused() {
     let mut here = session(&sandbox, &repo, "builder", START, false);
     here.call(claim("release/test")).unwrap();
 }
+
+/// Runs a move as a dry run and in earnest, and returns the answers without the field that says which it was.
+fn planned_and_done(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> (Value, Value) {
+    let answer = |more: &[&str]| {
+        let run = sandbox.way(repo, [args, &["--json"], more].concat());
+        let mut data: Value = serde_json::from_str::<Value>(&run.stdout).unwrap()["data"].take();
+        data["written"].take();
+        data
+    };
+    (answer(&["--dry-run"]), answer(&[]))
+}
+
+#[test]
+fn a_dry_run_of_a_move_tells_exactly_what_the_move_does() {
+    let sandbox = sandbox();
+    let repo = prepared(&sandbox);
+    let mut builder = session(&sandbox, &repo, "builder", START, false);
+    builder.call(claim("release/test")).unwrap();
+    let to = ["db", "move", "--to", "../away/other.db", "--delete-source"];
+    let (planned, done) = planned_and_done(&sandbox, &repo, &to);
+    assert_eq!(planned, done, "the destination did not exist, and an agent holds a task");
+    assert_eq!((&done["ended"], names(&done["refused"])), (&1.into(), vec!["release"]));
+    let (planned, done) = planned_and_done(&sandbox, &repo, &[&to[..], &["--force"]].concat());
+    assert_eq!(planned, done, "it exists");
+    assert_eq!((names(&done["moved"]), &done["ended"]), (vec!["release"], &1.into()));
+
+    // A workflow of several repositories cannot move to a store of one.
+    let other = sandbox.git_repo("second");
+    let mut global = session(&sandbox, &repo, "builder", START, true);
+    global.call(workflow("both", "build: it\n")).unwrap();
+    let second = session(&sandbox, &other, "builder", START, true).repository().id.to_string();
+    let _ = sandbox.way(&repo, ["--global", "workflow", "repos", "both", "--add", &second]);
+    let fresh = sandbox.git_repo("fresh");
+    let (planned, done) = planned_and_done(&sandbox, &fresh, &["--global", "db", "move", "--to", "repo"]);
+    assert_eq!(planned, done, "{planned}");
+}

@@ -381,6 +381,7 @@ fn worktrees_recorded_in_another_store_are_listed_too() {
     let sandbox = sandbox();
     let (repo, ours, _) = three(&sandbox);
     let _ = sandbox.way(&ours, ["status"]).ok();
+    let _ = sandbox.way(&repo, ["--db", "../scratch.db", "db", "probe"]).ok();
     let list = sandbox.way(&repo, ["--db", "../scratch.db", "worktree", "list", "--json"]).data();
     let list = list.as_array().unwrap();
     assert_eq!(list.len(), 3);
