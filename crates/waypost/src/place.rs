@@ -650,7 +650,7 @@ fn owner_of(registration: &Registration, environment: &Environment) -> Result<Ch
     if !registration.is_local {
         return Err(format!("the repository {} is not on this machine", repository.name));
     }
-    let environment = Environment { home: environment.home.clone(), ..Environment::default() };
+    let environment = Environment { homes: environment.homes.clone(), ..Environment::default() };
     let open = |path: &Path| {
         let found = detect(path, &environment).ok().flatten()?;
         let id = repository_id(&found.private_dir).ok()?;

@@ -15,18 +15,27 @@ use crate::ledger::check_inside;
 use crate::place::Place;
 use crate::repos::Repo;
 
-pub use waypost_workspace::sync::Synced;
+pub use waypost_workspace::sync::{Push, Synced};
 pub use waypost_workspace::upstream::Fetched;
 
 /// Options of a synchronization.
 #[derive(Clone, Copy, Debug)]
 pub struct Options {
-    /// Whether to push to the remote.
-    pub push: bool,
+    /// The commits that may be pushed to the remote.
+    pub push: Push,
     /// Whether to change nothing and only report the steps.
     pub dry_run: bool,
     /// Maximum time to wait for the remote; `None` means no limit.
     pub timeout: Option<Duration>,
+}
+
+/// Returns the commits that the configuration allows to push.
+pub fn push(place: &Place) -> Push {
+    match place.config.text("sync.push").as_deref() {
+        Some("off") => Push::Nothing,
+        Some("branch") => Push::Branch,
+        _ => Push::Ledger,
+    }
 }
 
 /// Returns the configured maximum time to wait for a remote.

@@ -177,7 +177,7 @@ fn set_up_contributor(cx: &mut CommandContext, place: &Place, planning: &str) ->
     if Repo::open(&path, &place.variables)?.checkout.vcs == Vcs::None {
         // Version control keeps pruned issues and enables way sync.
         if let Err(error) = waypost_workspace::init_git(&path) {
-            cx.ui.warn(&format!("the planning repository has no version control: {}", error.full_message()));
+            cx.ui.warn(&format!("the planning repository cannot be synced yet: {}", error.full_message()));
         }
     }
     let (file, lock) = (checkout.private_dir.join("config.toml"), checkout.private_dir.join("lock"));

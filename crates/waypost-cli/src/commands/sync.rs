@@ -11,12 +11,13 @@ use crate::ui::Text;
 use waypost::ops::issue::IssueContext;
 use waypost::proposals::{Outcome, merge_answered_proposals};
 use waypost::repos::Repo;
-use waypost::sync::{Fetched, Options, Synced, fetch_project, sync, timeout};
+use waypost::sync::{Fetched, Options, Push, Synced, fetch_project, push, sync, timeout};
 
 /// Synchronize ledgers with their remotes: fetch, merge, commit, push
 ///
 /// Commits only the ledger and pushes only commits of the ledger. Other files, staged or not, the current branch, stashes
-/// and unpushed commits stay unchanged. Syncs every repository whose ledger is configured, or with --repo one of them. For
+/// and unpushed commits stay unchanged. The commit of the ledger is on top of unpushed commits and contains what was pushed,
+/// so the branch does not diverge. --push-commits, or the setting sync.push, pushes the unpushed commits too. Syncs every repository whose ledger is configured, or with --repo one of them. For
 /// a project to which you only propose issues, fetches the default branch and reports accepted and rejected proposals.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
@@ -30,11 +31,19 @@ pub(crate) struct Args {
     /// Fetch, merge and commit, without pushing
     #[arg(long)]
     no_push: bool,
+    /// Also push your own unpushed commits of the branch
+    #[arg(long, conflicts_with = "no_push")]
+    push_commits: bool,
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers_to_change(&[], args.dry_run)?;
-    let options = Options { push: !args.no_push, dry_run: args.dry_run, timeout: timeout(&ledger_cx.place) };
+    let push = match (args.no_push, args.push_commits) {
+        (true, _) => Push::Nothing,
+        (_, true) => Push::Branch,
+        _ => push(&ledger_cx.place),
+    };
+    let options = Options { push, dry_run: args.dry_run, timeout: timeout(&ledger_cx.place) };
     let numbers = ledger_cx.ledger.numbers();
     let is_one = numbers.len() == 1;
     // Without a planning repository there are no proposals.
@@ -130,7 +139,12 @@ fn write_outcome(text: &mut Text, synced: &Synced, dry_run: bool) {
         return;
     }
     match (&synced.committed, &synced.pushed) {
-        (Some(commit), Some(_)) => text.line(format!("Committed and pushed the ledger as {}", short(commit))),
+        (Some(commit), Some(pushed)) if commit == pushed => {
+            text.line(format!("Committed and pushed the ledger as {}", short(commit)));
+        }
+        (Some(commit), Some(pushed)) => {
+            text.line(format!("Committed the ledger as {}, and pushed it as {}", short(commit), short(pushed)));
+        }
         (Some(commit), None) => text.line(format!("Committed the ledger as {}", short(commit))),
         (None, Some(commit)) => text.line(format!("Pushed the ledger as {}", short(commit))),
         (None, None) if synced.is_merged => text.line("Merged the ledger of the remote"),

@@ -239,6 +239,7 @@ fn configuration_with_origins() {
             statuses.wip                    -       further statuses of issues in progress
             store.network                   refuse  whether a store may be on a network file system
             store.wait                      10s     maximum time to wait for other processes
+            sync.push                       ledger  commits that way sync pushes: only those of the ledger, all of the branch, or none
             sync.timeout                    2m      maximum time to wait for a remote; 0s is no limit
             workspaces.cleanup_on_complete  false   whether to remove the workspace of an ended job, if no work would be lost
             workspaces.include              -       patterns of ignored files that are copied into workspaces

@@ -10,7 +10,7 @@ use waypost_core::{Error, Result, url_text};
 
 use super::locks::OwnLocks;
 use super::objects::{Objects, Record, Remote, TreeEntry};
-use super::{Adapter, Round, Work};
+use super::{Adapter, Push, Round, Work, no_commits_error};
 use crate::vcs::git_layout::{self, OPERATIONS_IN_PROGRESS};
 use crate::vcs::is_same_place;
 use crate::vcs::run::Git;
@@ -50,7 +50,15 @@ enum Combination {
         parents: Vec<String>,
     },
     /// The branch and the remote have different files, so each gets its own commit.
-    Apart { head: String, upstream: String },
+    Apart {
+        head: String,
+        upstream: String,
+        /// Whether the remote's commits that the branch lacks change only the ledger. Then the branch's new commit
+        /// merges the remote's, so that the branch does not diverge.
+        joins: bool,
+        /// Whether the branch has unpushed commits that change other files.
+        has_own_commits: bool,
+    },
 }
 
 /// Checks the preconditions, and reads the branch and its remote.
@@ -73,7 +81,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<GitSync<'a>> {
     }
     let mut sync = GitSync { objects, work, git_dir, locks, branch, remote: None, upstream: None };
     sync.read_state()?;
-    sync.remote = sync.find_remote()?;
+    sync.remote = sync.objects.find_remote(&sync.branch)?;
     Ok(sync)
 }
 
@@ -96,8 +104,7 @@ impl Adapter for GitSync<'_> {
     fn fetch(&mut self) -> Result<Option<String>> {
         let Some(remote) = &self.remote else { return Ok(None) };
         if self.work.request.dry_run {
-            let known = remote.branch.strip_prefix("refs/heads/").unwrap_or(&remote.branch);
-            self.upstream = self.objects.resolve(&format!("refs/remotes/{}/{known}", remote.name))?;
+            self.upstream = self.objects.resolve(&format!("refs/remotes/{}/{}", remote.name, remote.bookmark()))?;
         }
         self.work.say(&format!("Fetching {}", remote.shown()));
         let fetched = self.objects.fetch(remote, &Objects::fetched_ref())?;
@@ -109,6 +116,10 @@ impl Adapter for GitSync<'_> {
 
     fn round(&mut self) -> Result<Round> {
         let here = self.read_state()?;
+        if here.head.is_none() && (self.upstream.is_some() || (self.work.ledger.read)()?.is_some()) {
+            let upstream = self.upstream.as_ref().and(self.remote.as_ref()).map(Remote::shown);
+            return Err(no_commits_error(upstream.as_deref(), "git pull"));
+        }
         let theirs = self.upstream.as_deref().map(|commit| self.objects.entry(commit)).transpose()?.flatten();
         let base = self.objects.base(&self.branch, here.head.as_deref(), self.upstream.as_deref())?;
         let content = |entry: &Option<TreeEntry>| entry.as_ref().map(|entry| self.objects.content(entry)).transpose();
@@ -201,72 +212,24 @@ impl GitSync<'_> {
         Ok(())
     }
 
-    /// Finds the remote branch that the branch follows.
-    fn find_remote(&self) -> Result<Option<Remote>> {
-        let name = self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch);
-        // Read all settings with one command: if git cannot read a file, it must not hide only some of them.
-        let pattern = r"^(branch\..*\.(remote|merge|pushremote)|remote\.(origin\.url|pushdefault))$";
-        let settings = self
-            .objects
-            .offline()
-            .args(["config", "-z", "--get-regexp", pattern])
-            .stdout_or_none()?
-            .unwrap_or_default();
-        let setting = |key: &str| -> Option<String> {
-            let values = settings.split('\0').filter_map(|setting| setting.split_once('\n'));
-            let value = values.rev().find(|(known, _)| *known == key);
-            value.map(|(_, value)| value.to_owned()).filter(|value| !value.is_empty())
-        };
-        let configured = setting(&format!("branch.{name}.remote")).zip(setting(&format!("branch.{name}.merge")));
-        let is_configured = configured.is_some();
-        let found = match configured {
-            None => setting("remote.origin.url").map(|_| ("origin".to_owned(), self.branch.clone())),
-            configured => configured,
-        };
-        // Git treats an unreadable file as an empty one.
-        if found.is_none() && git_layout::names_remote(self.objects.common_dir(), name)? {
-            return Err(Error::unavailable("git cannot read the configuration of the repository")
-                .because("it does not see the remote that is named there")
-                .hint("try again: way sync"));
-        }
-        // A branch may follow another branch of the same repository; then there is no remote.
-        let Some((remote, branch)) = found.filter(|(remote, _)| remote != ".") else {
-            self.work.note("there is no remote, so there is nothing to push to".to_owned());
-            return Ok(None);
-        };
-        let is_sound = !remote.starts_with('-') && !remote.chars().any(char::is_control);
-        if !is_sound || !self.objects.offline().args(["check-ref-format", &branch]).succeeds()? {
-            return Err(Error::refused(format!("branch {name} follows {branch:?} of the remote {remote:?}"))
-                .because("the name of the remote or the branch is not valid")
-                .hint("git branch --set-upstream-to REMOTE/BRANCH"));
-        }
-        let pushes_to = setting(&format!("branch.{name}.pushremote")).or_else(|| setting("remote.pushdefault"));
-        let pushes_to = pushes_to.filter(|other| *other != remote);
-        Ok(Some(Remote { name: remote, branch, is_configured, pushes_to }))
-    }
-
     /// Returns whether sync may push to the remote that the branch follows.
     fn may_push(&self) -> bool {
-        self.work.request.push && self.remote.as_ref().is_some_and(|remote| remote.pushes_to.is_none())
+        self.work.request.push != Push::Nothing && self.remote.as_ref().is_some_and(|remote| remote.pushes_to.is_none())
     }
 
     fn plan(&self, here: &LocalState) -> Result<Combination> {
         let (head, upstream) = match (&here.head, &self.upstream) {
             (Some(head), Some(upstream)) => (head, upstream),
-            (None, Some(_)) => {
-                let upstream = self.remote.as_ref().map(Remote::shown).unwrap_or_default();
-                return Err(Error::refused(format!("there is no commit here yet, but {upstream} has some"))
-                    .hint("git pull, and then way sync"));
-            }
-            (head, None) => {
+            (head, _) => {
                 let parents = head.iter().cloned().collect();
                 return Ok(Combination::Together { tree_of: head.clone(), parents });
             }
         };
+        let pushes_branch = self.work.request.push == Push::Branch;
         let is_ahead = self.objects.is_ancestor(upstream, head)?;
-        // The user's own unpushed commits are not pushed with the ledger.
+        // The user's own unpushed commits are pushed only if the user allows it.
         let is_ours = self.objects.are_of_ledger(upstream, head)?;
-        if is_ahead && is_ours {
+        if is_ahead && (is_ours || pushes_branch) {
             return Ok(Combination::Together { tree_of: Some(head.clone()), parents: vec![head.clone()] });
         }
         let is_behind = self.objects.is_ancestor(head, upstream)?;
@@ -277,7 +240,12 @@ impl GitSync<'_> {
             }
             return Ok(Combination::Together { tree_of: Some(upstream.clone()), parents });
         }
-        Ok(Combination::Apart { head: head.clone(), upstream: upstream.clone() })
+        let joins = self.objects.are_of_ledger(head, upstream)?;
+        if joins && pushes_branch {
+            let parents = vec![head.clone(), upstream.clone()];
+            return Ok(Combination::Together { tree_of: Some(head.clone()), parents });
+        }
+        Ok(Combination::Apart { head: head.clone(), upstream: upstream.clone(), joins, has_own_commits: !is_ours })
     }
 
     fn commit(&self, here: &LocalState, theirs: Option<&TreeEntry>, ledger: &TreeEntry) -> Result<Round> {
@@ -296,16 +264,29 @@ impl GitSync<'_> {
                 };
                 (commit.clone(), commit)
             }
-            Combination::Apart { head, upstream } => {
-                let make = |on: String, entry: Option<&TreeEntry>| {
-                    if is_same(entry) {
-                        return Ok(on);
-                    }
+            Combination::Apart { head, upstream, joins, has_own_commits } => {
+                let make = |on: &str, parents: &[&str]| {
                     self.work.say("Committing the ledger");
-                    self.objects.commit(Some(&on), &[&on], ledger)
+                    self.objects.commit(Some(on), parents, ledger)
                 };
-                let local = make(head, here.entry.as_ref())?;
-                let remote = if self.may_push() { make(upstream, theirs)? } else { upstream };
+                let pushes = self.may_push() && !is_same(theirs);
+                let remote = if pushes { make(&upstream, &[&upstream])? } else { upstream.clone() };
+                // The remote's commits change only the ledger, so a merge has the other files of the branch.
+                let merges = joins && (pushes || !self.objects.is_ancestor(&upstream, &head)?);
+                let local = if is_same(here.entry.as_ref()) && !(merges && pushes) {
+                    head
+                } else {
+                    let parents = [head.as_str(), remote.as_str()];
+                    make(&head, if merges { &parents } else { &parents[..1] })?
+                };
+                if pushes && has_own_commits {
+                    let how = "way sync --push-commits pushes them too";
+                    self.work.note(format!("your own unpushed commits are not pushed with the ledger; {how}"));
+                }
+                if !joins && here.head.as_ref() != Some(&local) {
+                    let upstream = self.remote.as_ref().map(Remote::shown).unwrap_or_default();
+                    self.work.note(format!("{upstream} has commits that this branch lacks; git pull joins the two"));
+                }
                 (local, remote)
             }
         };
@@ -313,13 +294,13 @@ impl GitSync<'_> {
         if let Some(target) = &self.remote
             && (self.upstream.as_deref() != Some(remote.as_str()) || !is_same(theirs))
         {
-            if !self.work.request.push {
+            if self.work.request.push == Push::Nothing {
                 self.work.note(format!("nothing was pushed to {}", target.shown()));
             } else if let Some(other) = &target.pushes_to {
                 let other = url_text::without_password(other);
                 let (from, how) = (target.shown(), "so nothing was pushed; use git push");
                 self.work.note(format!("this branch follows {from} but is pushed to {other}, {how}"));
-            } else if self.upstream.is_none() && !(target.is_configured && here.head.is_none()) {
+            } else if self.upstream.is_none() {
                 self.work
                     .note(format!("{} is not there yet, so nothing was pushed; git push creates it", target.shown()));
             } else {

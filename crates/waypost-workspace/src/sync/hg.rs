@@ -10,7 +10,7 @@ use waypost_core::model::Vcs;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
-use super::{Adapter, COMMIT_MESSAGE, Round, Work, unreachable};
+use super::{Adapter, COMMIT_MESSAGE, Push, Round, Work, no_commits_error, unreachable};
 use crate::vcs::hg_layout;
 use crate::vcs::run::{Tool, hg, hg_network, sl, sl_network};
 
@@ -96,6 +96,10 @@ impl Adapter for HgSync<'_> {
     fn round(&mut self) -> Result<Round> {
         self.check()?;
         let parent = self.parent()?;
+        if is_null(&parent) && (self.upstream.is_some() || (self.work.ledger.read)()?.is_some()) {
+            let upstream = self.upstream.is_some().then_some("the remote");
+            return Err(no_commits_error(upstream, &self.update_command()));
+        }
         let plan = self.plan(&parent)?;
         let theirs = self.content(self.upstream.as_deref())?;
         let base = match &self.upstream {
@@ -136,7 +140,7 @@ impl Adapter for HgSync<'_> {
         };
         let mut pushed = None;
         if self.remote.is_some() && self.upstream.as_deref() != Some(tip.as_str()) {
-            if !self.work.request.push {
+            if self.work.request.push == Push::Nothing {
                 self.work.note("nothing was pushed".to_owned());
             } else if self.upstream.is_none() {
                 self.work.note(format!("the remote has no {} yet, so nothing was pushed; push it once", self.branch));
@@ -216,20 +220,16 @@ impl HgSync<'_> {
     /// the ledger would be changed or pushed.
     fn plan(&self, parent: &str) -> Result<Option<bool>> {
         let Some(upstream) = &self.upstream else { return Ok(None) };
-        if is_null(parent) {
-            return Err(Error::refused("there is no commit here yet, but the remote has some")
-                .hint(format!("{}, and then way sync", self.update_command())));
-        }
         let is_of_ledger = |files: &str| {
             let mut files = files.split('\0').filter(|file| !file.is_empty()).peekable();
             files.peek().is_some() && files.all(|file| file == self.work.request.path)
         };
         let own = self.log(&format!("only({parent}, {upstream})"), r"{join(files, '\0')}\0\n")?;
-        if !own.lines().all(is_of_ledger) {
+        if self.work.request.push != Push::Branch && !own.lines().all(is_of_ledger) {
             return Err(Error::refused(
                 "there are unpushed commits of other files, which would be pushed with the ledger",
             )
-            .hint(format!("push them first: {} push", self.name())));
+            .hint(format!("push them first: {} push; or push both: way sync --push-commits", self.name())));
         }
         if self.log(&format!("{upstream} and ::{parent}"), "x")? == "x" {
             return Ok(None);

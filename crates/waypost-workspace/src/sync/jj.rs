@@ -7,7 +7,7 @@
 use waypost_core::{Error, Result};
 
 use super::objects::{Objects, Record, Remote, TreeEntry};
-use super::{Adapter, COMMIT_MESSAGE, Round, Work};
+use super::{Adapter, COMMIT_MESSAGE, Push, Round, Work, no_commits_error};
 use crate::vcs::run::{Git, Tool, jj_with_user_settings};
 
 /// jj's virtual root commit, which git does not have.
@@ -67,6 +67,10 @@ impl Adapter for JjSync<'_> {
 
     fn round(&mut self) -> Result<Round> {
         let parent = self.parent()?;
+        if parent.is_none() && (self.upstream.is_some() || (self.work.ledger.read)()?.is_some()) {
+            let upstream = self.upstream.as_ref().and(self.remote.as_ref()).map(Remote::shown);
+            return Err(no_commits_error(upstream.as_deref(), "jj new 'trunk()'"));
+        }
         let entry = |commit: Option<&str>| commit.map(|commit| self.objects.entry(commit)).transpose();
         let theirs = entry(self.upstream.as_deref())?.flatten();
         let base = self.objects.base(&self.key(), parent.as_deref(), self.upstream.as_deref())?;
@@ -145,28 +149,34 @@ impl JjSync<'_> {
                 output.lines().filter_map(|line| line.split_once('\t')).filter(|(remote, _)| *remote == name);
             if let Some((_, bookmark)) = bookmarks.next() {
                 let branch = format!("refs/heads/{bookmark}");
-                return Ok(Some(Remote { name: name.to_owned(), branch, is_configured: true, pushes_to: None }));
+                return Ok(Some(Remote { name: name.to_owned(), branch, pushes_to: None }));
             }
         }
         Ok(None)
     }
 
     fn plan(&self, parent: Option<&str>) -> Result<Combination> {
-        let (parent, upstream) = match (parent, self.upstream.as_deref()) {
-            (Some(parent), Some(upstream)) => (parent, upstream),
-            (None, Some(_)) => {
-                return Err(Error::refused("there is no commit here yet, but the remote has some")
-                    .hint("jj new 'trunk()', and then way sync"));
-            }
-            (_, None) => return Ok(Combination::Apart),
+        let (Some(parent), Some(upstream)) = (parent, self.upstream.as_deref()) else {
+            return Ok(Combination::Apart);
         };
-        if self.objects.is_ancestor(upstream, parent)? && self.objects.are_of_ledger(upstream, parent)? {
+        let pushes_branch = self.work.request.push == Push::Branch;
+        if self.objects.is_ancestor(upstream, parent)?
+            && (pushes_branch || self.objects.are_of_ledger(upstream, parent)?)
+        {
             return Ok(Combination::Together { on: parent.to_owned() });
         }
         if self.objects.is_ancestor(parent, upstream)? && self.objects.is_same_but_for_ledger(parent, upstream)? {
             return Ok(Combination::Together { on: upstream.to_owned() });
         }
         Ok(Combination::Apart)
+    }
+
+    /// Returns whether the local bookmark has commits that the remote's lacks. A push to the remote's bookmark would leave
+    /// the local one with two targets.
+    fn is_bookmark_ahead(&self, target: &Remote) -> Result<bool> {
+        let (bookmark, remote) = (target.bookmark(), &target.name);
+        let ahead = format!("bookmarks(exact:{bookmark:?}) ~ ::remote_bookmarks(exact:{bookmark:?}, exact:{remote:?})");
+        Ok(!self.log(&ahead, r#""x""#)?.is_empty())
     }
 
     /// Makes a commit for the remote and pushes it. Returns it, or the error with which the remote rejected it.
@@ -186,8 +196,13 @@ impl JjSync<'_> {
         if is_same && on == upstream {
             return Ok(Ok(None));
         }
-        if !self.work.request.push {
+        if self.work.request.push == Push::Nothing {
             self.work.note(format!("nothing was pushed to {}", target.shown()));
+            return Ok(Ok(None));
+        }
+        if matches!(plan, Combination::Apart) && self.is_bookmark_ahead(target)? {
+            let (bookmark, how) = (target.bookmark(), "way sync --push-commits pushes them with the ledger");
+            self.work.note(format!("the bookmark {bookmark} has unpushed commits, so nothing was pushed; {how}"));
             return Ok(Ok(None));
         }
         let commit = if is_same {
@@ -213,7 +228,7 @@ impl JjSync<'_> {
         }
         if let (Combination::Together { on }, Some(remote)) = (plan, remote)
             && Some(remote) != parent
-            && (self.work.request.push || Some(on.as_str()) != parent)
+            && (self.work.request.push != Push::Nothing || Some(on.as_str()) != parent)
         {
             let onto = format!("--onto={remote}");
             self.work.change(self.jj().args(["rebase", "--quiet", "--source=@", &onto]), "")?;
@@ -256,6 +271,5 @@ impl JjSync<'_> {
 
 /// Returns the remote-tracking ref of a remote's branch.
 fn tracking_ref(remote: &Remote) -> String {
-    let branch = remote.branch.strip_prefix("refs/heads/").unwrap_or(&remote.branch);
-    format!("refs/remotes/{}/{branch}", remote.name)
+    format!("refs/remotes/{}/{}", remote.name, remote.bookmark())
 }

@@ -41,12 +41,23 @@ pub struct Request<'a> {
     pub root: &'a Path,
     /// The ledger's path in it.
     pub path: &'a str,
-    /// Whether to push.
-    pub push: bool,
+    /// The commits that may be pushed.
+    pub push: Push,
     /// Whether this is a dry run, which changes nothing and records the commands.
     pub dry_run: bool,
     /// The user's network settings.
     pub network: NetworkOptions,
+}
+
+/// The commits that sync may push.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Push {
+    /// None.
+    Nothing,
+    /// Commits that change only the ledger.
+    Ledger,
+    /// All commits of the branch.
+    Branch,
 }
 
 /// Computes the new content of the ledger from the current one.
@@ -238,6 +249,16 @@ fn unreachable(what: &str, error: &Error) -> Error {
         .because(error.full_message())
         .hint("nothing was changed; try again when the remote is reachable");
     if error.kind() == Kind::Unavailable { unreachable.hint(TIMEOUT_HINT) } else { unreachable }
+}
+
+/// Returns the error for a repository without commits: the first commit is the user's.
+fn no_commits_error(upstream: Option<&str>, pull: &str) -> Error {
+    match upstream {
+        Some(upstream) => Error::refused(format!("there is no commit here yet, but {upstream} has some"))
+            .hint(format!("{pull}, and then way sync")),
+        None => Error::refused("there is no commit here yet, and way sync does not make the first one")
+            .hint("make the first commit, and then way sync"),
+    }
 }
 
 fn lock(checkout: &Checkout) -> Result<FileLock> {

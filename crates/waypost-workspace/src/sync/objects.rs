@@ -31,8 +31,6 @@ pub(super) struct Remote {
     pub(super) name: String,
     /// The full name of the branch there.
     pub(super) branch: String,
-    /// Whether the user configured it; otherwise it is the default.
-    pub(super) is_configured: bool,
     /// The remote for pushes, if it is another one.
     pub(super) pushes_to: Option<String>,
 }
@@ -40,8 +38,12 @@ pub(super) struct Remote {
 impl Remote {
     /// Returns its name for messages.
     pub(super) fn shown(&self) -> String {
-        let branch = self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch);
-        format!("{}/{branch}", url_text::without_password(&self.name))
+        format!("{}/{}", url_text::without_password(&self.name), self.bookmark())
+    }
+
+    /// Returns the short name of the branch.
+    pub(super) fn bookmark(&self) -> &str {
+        self.branch.strip_prefix("refs/heads/").unwrap_or(&self.branch)
     }
 }
 
@@ -100,6 +102,45 @@ impl<'a> Objects<'a> {
     pub(super) fn common_dir(&self) -> &Path {
         let checkout = self.work.request.checkout;
         checkout.git_dir.as_deref().unwrap_or(&checkout.shared_dir)
+    }
+
+    /// Finds the remote branch that a branch follows.
+    pub(super) fn find_remote(&self, branch: &str) -> Result<Option<Remote>> {
+        let name = branch.strip_prefix("refs/heads/").unwrap_or(branch);
+        // Read all settings with one command: if git cannot read a file, it must not hide only some of them.
+        let pattern = r"^(branch\..*\.(remote|merge|pushremote)|remote\.(origin\.url|pushdefault))$";
+        let settings =
+            self.offline().args(["config", "-z", "--get-regexp", pattern]).stdout_or_none()?.unwrap_or_default();
+        let setting = |key: &str| -> Option<String> {
+            let values = settings.split('\0').filter_map(|setting| setting.split_once('\n'));
+            let value = values.rev().find(|(known, _)| *known == key);
+            value.map(|(_, value)| value.to_owned()).filter(|value| !value.is_empty())
+        };
+        let configured = setting(&format!("branch.{name}.remote")).zip(setting(&format!("branch.{name}.merge")));
+        let found = match configured {
+            None => setting("remote.origin.url").map(|_| ("origin".to_owned(), branch.to_owned())),
+            configured => configured,
+        };
+        // Git treats an unreadable file as an empty one.
+        if found.is_none() && git_layout::names_remote(self.common_dir(), name)? {
+            return Err(Error::unavailable("git cannot read the configuration of the repository")
+                .because("it does not see the remote that is named there")
+                .hint("try again: way sync"));
+        }
+        // A branch may follow another branch of the same repository; then there is no remote.
+        let Some((remote, followed)) = found.filter(|(remote, _)| remote != ".") else {
+            self.work.note("there is no remote, so there is nothing to push to".to_owned());
+            return Ok(None);
+        };
+        let is_sound = !remote.starts_with('-') && !remote.chars().any(char::is_control);
+        if !is_sound || !self.offline().args(["check-ref-format", &followed]).succeeds()? {
+            return Err(Error::refused(format!("branch {name} follows {followed:?} of the remote {remote:?}"))
+                .because("the name of the remote or the branch is not valid")
+                .hint("git branch --set-upstream-to REMOTE/BRANCH"));
+        }
+        let pushes_to = setting(&format!("branch.{name}.pushremote")).or_else(|| setting("remote.pushdefault"));
+        let pushes_to = pushes_to.filter(|other| *other != remote);
+        Ok(Some(Remote { name: remote, branch: followed, pushes_to }))
     }
 
     /// Returns whether an object exists.

@@ -709,13 +709,22 @@ pub(crate) fn run_setup(
     Ok((status.code(), is_late))
 }
 
-/// Makes a directory a git repository, without files from a template.
+/// Makes a directory a git repository with an empty first commit, without files from a template.
 pub fn init_git(path: &Path) -> Result<()> {
-    let mut command = Command::new("git");
-    for variable in GIT_VARIABLES {
-        command.env_remove(variable);
-    }
-    Tool::new("git", command).args(["init", "--quiet", "--template="]).arg("--").arg(path).stdout().map(drop)
+    let git = || {
+        let mut command = Command::new("git");
+        for variable in GIT_VARIABLES {
+            command.env_remove(variable);
+        }
+        Tool::new("git", command)
+    };
+    git().args(["init", "--quiet", "--template="]).arg("--").arg(path).stdout()?;
+    let commit = ["commit", "--quiet", "--allow-empty", "--no-verify", "--no-gpg-sign", "--message=Start"];
+    git().arg("-C").arg(path).args(commit).stdout().map(drop).map_err(|error| {
+        Error::refused("git cannot make the first commit")
+            .because(error.full_message())
+            .hint("if your identity is missing: git config --global user.name and user.email")
+    })
 }
 
 /// Opens a pull request for a pushed branch with `gh`. Returns its URL.

@@ -135,6 +135,12 @@ pub static KEYS: &[Key] = &[
         "whether a store may be on a network file system",
     ),
     personal("store.wait", ValueKind::Duration, Some("30s"), "maximum time to wait for other processes"),
+    personal(
+        "sync.push",
+        ValueKind::Choice(&["ledger", "branch", "off"]),
+        Some("ledger"),
+        "commits that way sync pushes: only those of the ledger, all of the branch, or none",
+    ),
     personal("sync.timeout", ValueKind::Duration, Some("2m"), "maximum time to wait for a remote; 0s is no limit"),
     personal(
         "workspaces.cleanup_on_complete",

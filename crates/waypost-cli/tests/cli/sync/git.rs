@@ -140,6 +140,8 @@ fn a_change_undone_after_a_sync_stays_undone_although_the_branches_never_met() {
     sync(&sandbox, two);
     sync(&sandbox, one);
     commit(&sandbox, one, "secret", "not yet\n");
+    commit(&sandbox, two, "other", "changed by two\n");
+    sandbox.git(two, ["push", "-q"]);
     let _ = sandbox.way(two, ["update", &id, "--title", "New title"]).ok();
     sync(&sandbox, two);
     sync(&sandbox, one);
@@ -160,12 +162,6 @@ fn without_a_remote_or_a_branch_there_the_ledger_is_committed_here() {
     let run = sandbox.way(&repo, ["sync"]);
     assert!(run.code == 0 && run.stderr.contains("nothing to push to"), "{run:?}");
     check_ledger_is_clean(&sandbox, &repo);
-    let blank = sandbox.dir("blank");
-    sandbox.git(&blank, ["init", "-q", "-b", "main"]);
-    add(&sandbox, &blank, "First of all");
-    let _ = sandbox.way(&blank, ["sync"]);
-    assert_eq!(sandbox.git(&blank, ["log", "--format=", "--name-only"]).trim(), LEDGER);
-
     let one = clones(&sandbox, &["one"]).remove(0);
     sandbox.git(&one, ["switch", "-q", "-c", "topic"]);
     add(&sandbox, &one, "On a topic");
@@ -175,14 +171,104 @@ fn without_a_remote_or_a_branch_there_the_ledger_is_committed_here() {
     sandbox.git(&one, ["push", "-q", "origin", "topic"]);
     add(&sandbox, &one, "And on");
     assert!(sync(&sandbox, &one)["pushed"].is_string());
+}
 
-    // A remote without any commit gets its first one.
+#[test]
+fn sync_does_not_make_the_first_commit_of_a_repository() {
+    let sandbox = sandbox();
+    let blank = sandbox.dir("blank");
+    sandbox.git(&blank, ["init", "-q", "-b", "main"]);
+    let run = sandbox.way(&blank, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("there is no ledger yet"), "{run:?}");
     sandbox.git(&sandbox.path(""), ["init", "-q", "--bare", "-b", "main", "empty.git"]);
     sandbox.git(&sandbox.path(""), ["clone", "-q", "empty.git", "first"]);
-    let first = sandbox.path("first");
-    add(&sandbox, &first, "The very first");
-    assert!(sync(&sandbox, &first)["pushed"].is_string());
-    assert_eq!(sandbox.git(&sandbox.path("empty.git"), ["log", "--format=", "--name-only", "main"]).trim(), LEDGER);
+    for repo in [blank, sandbox.path("first")] {
+        add(&sandbox, &repo, "Too early");
+        let run = sandbox.way(&repo, ["sync"]).fails(7);
+        assert!(run.stderr.contains("there is no commit here yet"), "{}", run.stderr);
+        assert!(run.stderr.contains("hint: make the first commit"), "{}", run.stderr);
+        assert_eq!(sandbox.git(&repo, ["for-each-ref"]), "");
+        assert_eq!(sandbox.git(&repo, ["ls-files"]), "", "nothing is staged");
+        sandbox.git(&repo, ["commit", "-q", "--allow-empty", "-m", "mine"]);
+        let run = sandbox.way(&repo, ["sync"]);
+        assert!(run.code == 0 && run.stdout.contains("Committed the ledger as "), "{run:?}");
+        assert_eq!(sandbox.git(&repo, ["log", "--format=%s"]), "Sync the issues\nmine\n");
+    }
+}
+
+/// Returns how many commits of the branch the remote lacks, and how many of the remote's the branch lacks.
+fn ahead_and_behind(sandbox: &Sandbox, repo: &Path) -> (usize, usize) {
+    sandbox.git(repo, ["fetch", "-q"]);
+    let said = sandbox.git(repo, ["rev-list", "--left-right", "--count", "HEAD...@{upstream}"]);
+    let mut counts = said.split_whitespace().map(|count| count.parse().unwrap());
+    (counts.next().unwrap(), counts.next().unwrap())
+}
+
+#[test]
+fn a_sync_with_unpushed_commits_does_not_make_the_branch_diverge() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    let tip = || sandbox.git(&sandbox.path("remote.git"), ["rev-parse", "main"]).trim().to_owned();
+    let head = || sandbox.git(one, ["rev-parse", "HEAD"]).trim().to_owned();
+    commit(&sandbox, one, "secret", "not yet\n");
+    make_dirty(&sandbox, one);
+    add(&sandbox, one, "From one");
+    let (own, before) = (head(), user_state(&sandbox, one));
+    let run = sandbox.way(one, ["sync"]);
+    // The answer names the commit of the branch and the one of the remote.
+    let said = format!("Committed the ledger as {}, and pushed it as {}\n", &head()[..12], &tip()[..12]);
+    assert!(run.stdout.ends_with(&said), "{said:?}: {run:?}");
+    assert!(run.stderr.contains("your own unpushed commits are not pushed with the ledger"), "{}", run.stderr);
+    assert_eq!(user_state(&sandbox, one), before);
+    assert_eq!(ahead_and_behind(&sandbox, one), (2, 0));
+    assert_eq!(sandbox.git(one, ["rev-parse", "HEAD^"]).trim(), own);
+    check_ledger_is_clean(&sandbox, one);
+    assert!(!sandbox.git(&sandbox.path("remote.git"), ["ls-tree", "-r", "--name-only", "main"]).contains("secret"));
+
+    // Another clone's commits of the ledger do not make it diverge either.
+    add(&sandbox, two, "From two");
+    sync(&sandbox, two);
+    sync(&sandbox, one);
+    assert_eq!(ahead_and_behind(&sandbox, one).1, 0);
+    assert_eq!(ledger(one), ledger(two));
+    let again = sync(&sandbox, one);
+    assert!(again["committed"].is_null() && again["pushed"].is_null(), "{again}");
+
+    // The user's push needs no merge, and publishes the commits.
+    sandbox.git(one, ["push", "-q"]);
+    sandbox.git(two, ["pull", "-q", "--ff-only"]);
+    assert!(two.join("secret").exists());
+    assert_eq!(ledger(one), ledger(two));
+    sandbox.git(one, ["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn unpushed_commits_are_pushed_with_the_ledger_if_the_user_allows_it() {
+    let sandbox = sandbox();
+    let repos = clones(&sandbox, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    commit(&sandbox, one, "ready", "to be pushed\n");
+    add(&sandbox, one, "From one");
+    let done = sandbox.way(one, ["sync", "--push-commits", "--json"]).data();
+    assert!(done["pushed"].is_string() && done["pushed"] == done["committed"], "{done}");
+    assert_eq!(ahead_and_behind(&sandbox, one), (0, 0));
+    assert_eq!(sandbox.git(one, ["rev-list", "--merges", "HEAD"]), "", "no merge is needed");
+    sandbox.git(two, ["pull", "-q", "--ff-only"]);
+    assert!(two.join("ready").exists() && ledger(one) == ledger(two));
+
+    let _ = sandbox.way(two, ["config", "set", "sync.push", "branch"]).ok();
+    commit(&sandbox, two, "more", "to be pushed\n");
+    add(&sandbox, one, "Meanwhile");
+    sync(&sandbox, one);
+    let done = sync(&sandbox, two);
+    assert!(done["pushed"].is_string() && done["pushed"] == done["committed"], "{done}");
+    assert_eq!(ahead_and_behind(&sandbox, two), (0, 0));
+    let _ = sandbox.way(two, ["config", "set", "sync.push", "off"]).ok();
+    add(&sandbox, two, "Not yet");
+    assert_eq!(sync(&sandbox, two)["pushed"], Value::Null);
+    assert_eq!(ahead_and_behind(&sandbox, two), (1, 0));
+    let _ = sandbox.way(two, ["sync", "--push-commits", "--no-push"]).fails(2);
 }
 
 #[test]

@@ -93,10 +93,35 @@ fn commits_that_jj_did_not_push_stay_unpushed() {
 }
 
 #[test]
+fn a_jj_bookmark_with_unpushed_commits_stays_without_conflict() {
+    let sandbox = sandbox();
+    let repos = jj_clones(&sandbox, true, &["one", "two"]);
+    let [one, two] = repos.as_slice() else { panic!() };
+    let targets =
+        || sandbox.jj(one, ["log", "--no-graph", "-r", "bookmarks(exact:main)", "-T", r#"commit_id ++ "\n""#]);
+    sandbox.write(one.join("secret"), "not yet\n");
+    sandbox.jj(one, ["commit", "-m", "mine"]);
+    sandbox.jj(one, ["bookmark", "move", "main", "--to", "@-"]);
+    add(&sandbox, one, "From one");
+    let run = sandbox.way(one, ["sync"]);
+    assert!(run.code == 0 && run.stderr.contains("the bookmark main has unpushed commits"), "{run:?}");
+    assert_eq!(targets().lines().count(), 1, "{}", sandbox.jj(one, ["bookmark", "list"]));
+    let done = sandbox.way(one, ["sync", "--push-commits", "--json"]).data();
+    assert!(done["pushed"].is_string(), "{done}");
+    assert_eq!(targets().lines().count(), 1, "{}", sandbox.jj(one, ["bookmark", "list"]));
+    sync(&sandbox, two);
+    assert_eq!(ledger(one), ledger(two));
+}
+
+#[test]
 fn jj_commits_the_ledger_locally_if_it_cannot_or_must_not_push() {
     let sandbox = sandbox();
     let alone = sandbox.jj_repo("alone", false);
     add(&sandbox, &alone, "First");
+    let run = sandbox.way(&alone, ["sync"]).fails(7);
+    assert!(run.stderr.contains("does not make the first one"), "{}", run.stderr);
+    sandbox.write(alone.join("mine"), "first\n");
+    sandbox.jj(&alone, ["commit", "-m", "mine", "mine"]);
     let run = sandbox.way(&alone, ["sync"]);
     assert!(run.code == 0 && run.stderr.contains("nothing to push to"), "{run:?}");
     assert_eq!(sandbox.jj(&alone, ["diff", "--name-only", "-r", "@-"]).trim(), LEDGER);
