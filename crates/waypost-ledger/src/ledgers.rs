@@ -580,6 +580,11 @@ impl Draft<'_> {
         self.index
     }
 
+    /// Returns the prefix that most ids of this ledger have.
+    pub fn common_prefix(&self) -> Result<Option<String>> {
+        self.index.common_prefix(self.number)
+    }
+
     /// Returns this ledger's copy of an issue.
     pub fn copy(&self, id: &str) -> Result<Option<IndexedIssue>> {
         self.index.in_ledger(id, self.number)

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use waypost_core::id::RepositoryId;
+use waypost_core::ledger::issue_id;
+use waypost_core::ledger::record::Record;
 use waypost_core::ledger::role::{self, Role};
 use waypost_core::model::{Repository, Vcs};
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result, path_text, yaml};
 use waypost_ledger::LedgerFile;
 use waypost_workspace::Checkout;
 
@@ -55,15 +57,32 @@ impl Repo {
         }
     }
 
-    /// Returns the prefix for ids of new issues.
-    pub fn prefix(&self) -> Result<String> {
+    /// Returns the configured prefix for ids of new issues.
+    pub fn configured_prefix(&self) -> Result<Option<String>> {
         let files = Files {
             user: None,
             shared: Some(self.root.join(DOT_DIR).join("config.toml")),
             private: Some(self.checkout.private_dir.join("config.toml")),
         };
-        let configured = Config::load(&files, &Variables::default(), &[])?.text("prefix");
-        Ok(configured.unwrap_or_else(|| default_prefix(&self.checkout.repository_name())))
+        Ok(Config::load(&files, &Variables::default(), &[])?.text("prefix"))
+    }
+
+    /// Returns the prefix that most ids in the ledger have. Reads the whole file.
+    pub fn recorded_prefix(&self) -> Result<Option<String>> {
+        let document = self.file.read()?;
+        let lines = document.lines().filter_map(|line| std::str::from_utf8(line).ok());
+        let ids: Vec<String> = lines.filter_map(|line| Record::parse(line).ok()?.text("id")).collect();
+        Ok(issue_id::common_prefix(ids.iter().map(String::as_str)).map(str::to_owned))
+    }
+
+    /// Returns the prefix for ids of new issues if neither the configuration nor the ledger has one: that of beads, else the
+    /// remote's name, which is the same in all clones, else the directory's.
+    pub fn default_prefix(&self) -> String {
+        let beads = beads_prefix(&self.root.join(".beads/config.yaml"));
+        beads.unwrap_or_else(|| {
+            let remote = self.checkout.remote_url.as_deref().and_then(name_of_remote);
+            prefix_from_name(&remote.unwrap_or_else(|| self.checkout.repository_name()))
+        })
     }
 
     pub(crate) fn of(checkout: Checkout, root: PathBuf, ledger: PathBuf) -> Repo {
@@ -321,7 +340,7 @@ fn routes(place: &Place) -> [Option<String>; 2] {
 }
 
 /// Opens the repository whose ledger comes first: by default the one of the working directory.
-fn primary(place: &Place) -> Result<Repo> {
+pub fn primary(place: &Place) -> Result<Repo> {
     let checkout = place.require_checkout()?;
     match place.config.text("repos.primary").as_deref() {
         None | Some(".") => {
@@ -348,8 +367,22 @@ fn configured(place: &Place, spelling: &str) -> Result<PathBuf> {
     expand(spelling, root, &place.variables)
 }
 
+/// Returns the prefix that the configuration of beads sets.
+fn beads_prefix(file: &Path) -> Option<String> {
+    let settings = yaml::read_texts(&std::fs::read_to_string(file).ok()?).ok()?;
+    let prefix = ["issue-prefix", "issue_prefix"].iter().find_map(|key| settings.get(key)?.as_str())?;
+    let prefix = prefix.trim_end_matches('-');
+    issue_id::prefix_of(&format!("{prefix}-1")).map(str::to_owned)
+}
+
+/// Returns the last part of a remote's URL or path: `proj` of `git@example.org:team/proj.git`.
+fn name_of_remote(url: &str) -> Option<String> {
+    let parts = url.split(['/', ':', '\\']).map(|part| part.strip_suffix(".git").unwrap_or(part));
+    parts.rev().find(|part| !part.is_empty() && !part.starts_with('.')).map(str::to_owned)
+}
+
 /// Derives a prefix for issue ids from a repository's name.
-pub fn default_prefix(name: &str) -> String {
+fn prefix_from_name(name: &str) -> String {
     let mut prefix = String::new();
     for char in name.chars().map(|char| char.to_ascii_lowercase()) {
         let fits = char.is_ascii_lowercase() || (!prefix.is_empty() && char.is_ascii_digit());
@@ -379,9 +412,24 @@ mod tests {
             ("漢字", "way"),
             ("a__b", "a-b"),
         ] {
-            assert_eq!(default_prefix(name), prefix);
+            assert_eq!(prefix_from_name(name), prefix);
             key.check(prefix).unwrap();
         }
-        key.check(&default_prefix(&"long-name-".repeat(20))).unwrap();
+        key.check(&prefix_from_name(&"long-name-".repeat(20))).unwrap();
+    }
+
+    #[test]
+    fn the_name_of_a_remote_is_its_last_part() {
+        for (url, name) in [
+            ("https://example.org/team/proj.git", Some("proj")),
+            ("git@example.org:team/proj.git/", Some("proj")),
+            ("git@example.org:proj", Some("proj")),
+            ("/srv/git/proj/.git", Some("proj")),
+            ("../proj", Some("proj")),
+            ("..", None),
+            ("", None),
+        ] {
+            assert_eq!(name_of_remote(url).as_deref(), name, "{url}");
+        }
     }
 }

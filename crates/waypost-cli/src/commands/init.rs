@@ -13,10 +13,9 @@ use waypost_workspace::is_same_place;
 use crate::CommandContext;
 use waypost::config::{self, Config, Files, Value, key_named};
 use waypost::environment::Variables;
-use waypost::ledger::default_prefix;
 use waypost::merge_driver;
 use waypost::place::{DOT_DIR, Place, expand};
-use waypost::repos::{Repo, role};
+use waypost::repos::{Repo, primary, role};
 
 /// The contents of `.waypost/.gitignore`.
 const GITIGNORE: &str =
@@ -34,7 +33,7 @@ const GITIGNORE: &str =
   way init --contributor              keep your planning out of a project you contribute to
   way init --contributor --planning ~/plans")]
 pub(crate) struct Args {
-    /// Prefix of new issue ids [default: the repository's name]
+    /// Prefix of new issue ids [default: that of the existing issues, else the name of the remote, else of the directory]
     #[arg(long, value_name = "PREFIX")]
     prefix: Option<String>,
     /// Set up as a contributor, with a separate planning repository
@@ -89,8 +88,15 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         let attributes = place.check_tracked(".gitattributes")?;
         waypost_fs::create_durable_dir(&dir)
             .map_err(|error| Error::unavailable(format!("cannot create {}", dir.display())).because(error))?;
-        let new_prefix =
-            args.prefix.clone().or_else(|| prefix.is_none().then(|| default_prefix(&checkout.repository_name())));
+        let new_prefix = match (&args.prefix, &prefix) {
+            (None, None) => {
+                let repo = primary(&place)?;
+                // A prefix that the configuration does not take is that of other tools' records, which decide it anyway.
+                let derived = repo.recorded_prefix()?.unwrap_or_else(|| repo.default_prefix());
+                Some(derived).filter(|derived| prefix_key.check(derived).is_ok())
+            }
+            (named, _) => named.clone(),
+        };
         if let Some(new_prefix) = new_prefix.filter(|new_prefix| prefix.as_ref() != Some(new_prefix)) {
             let file = dir.join("config.toml");
             if !file.exists() {

@@ -1,5 +1,7 @@
 //! Issue ids: unique in all clones without coordination; people may type a unique prefix.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use crate::error::{Error, Result};
@@ -26,6 +28,29 @@ pub fn generate(prefix: &str, title: &str, description: &str, now: Timestamp, en
         rest /= 36;
     }
     id
+}
+
+/// Maximum length of a prefix.
+const MAX_PREFIX_BYTES: usize = 32;
+
+/// Returns the prefix of an id: `way` of `way-1x2y3z4w`, `bd` of `bd-a3f8.1`. None if the id has another form.
+pub fn prefix_of(id: &str) -> Option<&str> {
+    let (prefix, rest) = id.rsplit_once('-')?;
+    let is_of = |text: &str, others: &str| {
+        !text.is_empty() && text.chars().all(|char| char.is_ascii_alphanumeric() || others.contains(char))
+    };
+    let starts_with_letter = prefix.starts_with(|first: char| first.is_ascii_alphabetic());
+    let fits = prefix.len() <= MAX_PREFIX_BYTES && starts_with_letter && is_of(prefix, "-_") && is_of(rest, ".");
+    fits.then_some(prefix)
+}
+
+/// Returns the prefix that most of these ids have; of several, the first in the alphabet.
+pub fn common_prefix<'a>(ids: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
+    for prefix in ids.into_iter().filter_map(prefix_of) {
+        *counts.entry(prefix).or_default() += 1;
+    }
+    counts.into_iter().max_by_key(|(prefix, count)| (*count, Reverse(*prefix))).map(|(prefix, _)| prefix)
 }
 
 /// Resolves an id or a unique prefix of an id.
@@ -81,6 +106,27 @@ mod tests {
             (0..1_000_000).filter(|_| !seen.insert(generate("way", "same", "same", now, &mut entropy))).count();
         assert!(collisions <= 1, "{collisions}");
         assert!(seen.iter().all(|id| id.len() == 12 && id.starts_with("way-")));
+    }
+
+    #[test]
+    fn most_ids_of_a_ledger_decide_its_prefix() {
+        for (id, prefix) in [
+            ("way-1x2y3z4w", Some("way")),
+            ("bd-a3f8.1.2", Some("bd")),
+            ("my-project-12", Some("my-project")),
+            ("BV_2-a", Some("BV_2")),
+            ("12", None),
+            ("1-2", None),
+            ("-x", None),
+            ("x-", None),
+            ("a b-1", None),
+        ] {
+            assert_eq!(prefix_of(id), prefix, "{id}");
+        }
+        assert_eq!(prefix_of(&format!("{}-1", "x".repeat(33))), None);
+        assert_eq!(common_prefix(["a-1", "b-1", "b-2", "7"]), Some("b"));
+        assert_eq!(common_prefix(["b-1", "a-1"]), Some("a"), "the order of the records does not matter");
+        assert_eq!(common_prefix(["7", "x"]), None);
     }
 
     #[test]

@@ -333,6 +333,24 @@ impl Index {
         })
     }
 
+    /// Returns the prefix that most ids of a ledger have.
+    pub fn common_prefix(&self, ledger: usize) -> Result<Option<String>> {
+        let end = |order: &str| {
+            let sql = format!("SELECT id FROM issue WHERE ledger = ?1 ORDER BY id {order} LIMIT 1");
+            self.one(&sql, [ledger], |row| row.get::<_, String>(0))
+        };
+        let (first, last) = (end("ASC")?, end("DESC")?);
+        let prefix = |id: &Option<String>| id.as_deref().and_then(issue_id::prefix_of).map(str::to_owned);
+        // Ids are sorted, so those between two with the same prefix have it too.
+        if let Some(common) = prefix(&first)
+            && Some(&common) == prefix(&last).as_ref()
+        {
+            return Ok(Some(common));
+        }
+        let ids = self.all("SELECT id FROM issue WHERE ledger = ?1", [ledger], |row| row.get::<_, String>(0))?;
+        Ok(issue_id::common_prefix(ids.iter().map(String::as_str)).map(str::to_owned))
+    }
+
     /// Returns an issue by its full id.
     pub fn get(&self, id: &str) -> Result<Option<IndexedIssue>> {
         let found =

@@ -88,7 +88,12 @@ pub static KEYS: &[Key] = &[
         None,
         "time until a person's claim expires without a renewal [default: it lasts until it is released]",
     ),
-    shared("prefix", ValueKind::Text, None, "prefix of the ids of new issues"),
+    shared(
+        "prefix",
+        ValueKind::Text,
+        None,
+        "prefix of the ids of new issues [default: the ledger's, else the name of the remote, else of the directory]",
+    ),
     shared(
         "prune.auto",
         ValueKind::Choice(&["off", "on"]),

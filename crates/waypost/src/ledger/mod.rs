@@ -27,7 +27,6 @@ use crate::place::{Place, Request, ledger_in};
 use crate::repos::{Repo, Repos, Route};
 use crate::system::clock;
 
-pub use crate::repos::default_prefix;
 pub use change::{Change, New};
 pub use transaction::Transaction;
 use transaction::{Names, RepeatableEntropy};
@@ -608,13 +607,12 @@ impl Ledger {
     ) -> Result<T> {
         let repo = &self.repos[number];
         check_inside(repo.file.path(), &repo.root)?;
-        let prefix = repo.prefix()?;
         let visibility = self.new_visibility(number);
         let author = Author { name: self.actor(), now: self.now() };
         let entropy = RepeatableEntropy::new();
         self.ledgers.change_under(locks, number, author.now, |draft| {
             let terms = self.ledgers.terms();
-            let mut transaction = Transaction::new(draft, terms, &prefix, visibility, author, entropy.clone());
+            let mut transaction = Transaction::new(draft, terms, repo, visibility, author, entropy.clone());
             transaction.key = self.key.as_deref();
             change(&mut transaction)
         })

@@ -1,5 +1,6 @@
 //! Atomic changes to issues.
 
+use std::cell::OnceCell;
 use std::collections::{BTreeMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
@@ -14,6 +15,7 @@ use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Draft, Index, IndexedIssue};
 
 use super::{Change, Edit, New, Record, Visibility, opened};
+use crate::repos::Repo;
 use crate::system::SystemEntropy;
 
 /// Maximum number of ids to try until one is free.
@@ -23,7 +25,9 @@ const MAX_ID_ATTEMPTS: usize = 100;
 pub struct Transaction<'a, 'b> {
     draft: &'a mut Draft<'b>,
     terms: &'a Terms,
-    prefix: &'a str,
+    /// The prefix of new ids, determined by the first new issue.
+    prefix: OnceCell<String>,
+    repo: &'a Repo,
     author: Author<'a>,
     /// The visibility of new issues, if it is restricted.
     visibility: Option<Visibility>,
@@ -80,12 +84,22 @@ impl<'a, 'b> Transaction<'a, 'b> {
     pub(super) fn new(
         draft: &'a mut Draft<'b>,
         terms: &'a Terms,
-        prefix: &'a str,
+        repo: &'a Repo,
         visibility: Option<Visibility>,
         author: Author<'a>,
         entropy: RepeatableEntropy,
     ) -> Self {
-        Transaction { draft, terms, prefix, author, visibility, key: None, entropy, names: Names::new() }
+        Transaction {
+            draft,
+            terms,
+            prefix: OnceCell::new(),
+            repo,
+            author,
+            visibility,
+            key: None,
+            entropy,
+            names: Names::new(),
+        }
     }
 
     /// Returns the index, which includes the changes made so far.
@@ -128,6 +142,18 @@ impl<'a, 'b> Transaction<'a, 'b> {
         Ok(())
     }
 
+    /// Returns the prefix of new ids: the configured one, else that of the ledger's records, else the repository's.
+    fn prefix(&self) -> Result<&str> {
+        if let Some(known) = self.prefix.get() {
+            return Ok(known);
+        }
+        let prefix = match self.repo.configured_prefix()? {
+            Some(configured) => configured,
+            None => self.draft.common_prefix()?.unwrap_or_else(|| self.repo.default_prefix()),
+        };
+        Ok(self.prefix.get_or_init(|| prefix))
+    }
+
     /// Resolves an id, a unique prefix of one, or `$name`.
     pub fn find(&self, reference: &str) -> Result<String> {
         match reference.strip_prefix('$') {
@@ -150,12 +176,13 @@ impl<'a, 'b> Transaction<'a, 'b> {
         }
         let (title, text) =
             (edit.title.as_deref().unwrap_or_default(), edit.description.as_deref().unwrap_or_default());
+        let prefix = self.prefix()?.to_owned();
         let mut id = String::new();
         let mut by_key = Counter(0);
         for _ in 0..MAX_ID_ATTEMPTS {
             id = match self.key {
-                Some(key) => issue_id::generate(self.prefix, "", key, Timestamp::from_millis(0), &mut by_key),
-                None => issue_id::generate(self.prefix, title, text, self.author.now, &mut self.entropy),
+                Some(key) => issue_id::generate(&prefix, "", key, Timestamp::from_millis(0), &mut by_key),
+                None => issue_id::generate(&prefix, title, text, self.author.now, &mut self.entropy),
             };
             match self.issues().get(&id)? {
                 None => break,
@@ -313,10 +340,11 @@ impl<'a, 'b> Transaction<'a, 'b> {
 
     /// Returns an id for an issue of another tracker: the same in every clone, unless it is taken.
     pub(crate) fn id_for(&self, name: &str, is_taken: impl Fn(&str) -> bool) -> Result<String> {
+        let prefix = self.prefix()?;
         let mut counter = Counter(0);
         let mut id = String::new();
         for _ in 0..MAX_ID_ATTEMPTS {
-            id = issue_id::generate(self.prefix, "", name, Timestamp::from_millis(0), &mut counter);
+            id = issue_id::generate(prefix, "", name, Timestamp::from_millis(0), &mut counter);
             if !is_taken(&id) && self.issues().get(&id)?.is_none() {
                 break;
             }

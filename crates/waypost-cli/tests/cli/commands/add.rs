@@ -31,6 +31,51 @@ fn b2_an_issue_is_one_line_in_a_fresh_repository_and_in_a_tracked_ledger() {
 }
 
 #[test]
+fn new_ids_follow_the_ledger_then_beads_then_the_remote_then_the_directory() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("elsewhere");
+    let prefix = |repo: &std::path::Path| {
+        let id = add(&sandbox, repo, &["New"]);
+        std::fs::remove_file(repo.join(LEDGER)).unwrap();
+        id.rsplit_once('-').unwrap().0.to_owned()
+    };
+    assert_eq!(prefix(&repo), "elsewhere");
+    sandbox.git(&repo, ["remote", "add", "origin", "git@example.org:team/The-Project.git"]);
+    assert_eq!(prefix(&repo), "the-project");
+    sandbox.dir(repo.join(".beads"));
+    sandbox.write(repo.join(".beads/config.yaml"), "# beads\nissue-prefix: \"bd\"\n");
+    assert_eq!(prefix(&repo), "bd");
+    let known =
+        [r#"{"id":"app-1","title":"One"}"#, r#"{"id":"app-2.1","title":"Two"}"#, r#"{"id":"zoo-1","title":"3"}"#];
+    sandbox.write(repo.join(LEDGER), known.join("\n") + "\n");
+    assert_eq!(prefix(&repo), "app");
+    sandbox.write(repo.join(LEDGER), "{\"id\":\"BV-1\",\"title\":\"One\"}\n");
+    assert_eq!(prefix(&repo), "BV", "the spelling of the records stays");
+    let _ = sandbox.way(&repo, ["config", "set", "prefix", "mine"]).ok();
+    sandbox.write(repo.join(LEDGER), known.join("\n") + "\n");
+    assert_eq!(prefix(&repo), "mine");
+}
+
+#[test]
+fn clones_in_directories_of_any_name_give_new_ids_the_same_prefix() {
+    let sandbox = sandbox();
+    let seed = sandbox.git_repo("seed");
+    sandbox.git(&seed, ["clone", "-q", "--bare", ".", "../project.git"]);
+    for name in ["one", "two"] {
+        sandbox.git(&sandbox.path("."), ["clone", "-q", "project.git", name]);
+        let id = add(&sandbox, &sandbox.path(name), &["New"]);
+        assert!(id.starts_with("project-"), "{name}: {id}");
+        let data = sandbox.way(&sandbox.path(name), ["init", "--json"]).data();
+        assert_eq!(data["prefix"], "project", "{name}");
+    }
+    // A ledger keeps its prefix when the project gets another name.
+    let one = sandbox.path("one");
+    std::fs::remove_file(one.join(".waypost/config.toml")).unwrap();
+    sandbox.git(&one, ["remote", "set-url", "origin", "../renamed.git"]);
+    assert!(add(&sandbox, &one, &["Later"]).starts_with("project-"));
+}
+
+#[test]
 fn the_author_is_the_named_actor_then_gits_user_then_the_login_name() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
