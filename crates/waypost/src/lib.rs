@@ -13,6 +13,7 @@ pub mod client;
 pub mod config;
 pub mod environment;
 pub mod epics;
+pub mod forks;
 pub mod history;
 mod idempotency;
 pub mod import;

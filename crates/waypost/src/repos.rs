@@ -222,6 +222,8 @@ pub struct Route {
     pub is_private: bool,
     /// Whether the user may not write the primary ledger.
     pub is_protected: bool,
+    /// Whether each new issue must name its repository or an issue that it belongs to.
+    pub needs_repo: bool,
 }
 
 impl Route {
@@ -232,14 +234,19 @@ impl Route {
             if mode.is_some() { role(place) } else { configured_role(place).unwrap_or_else(default_role) };
         let is_configured = source.source != "default";
         let [contributor, maintainer] = routes(place);
+        let is_explicit = mode.as_deref() == Some("explicit");
         // A guessed role changes nothing for users who did not configure routing.
-        let is_contributor =
-            role == Role::Contributor && mode.as_deref() != Some("explicit") && (is_configured || mode.is_some());
+        let is_contributor = role == Role::Contributor && (is_configured || (mode.is_some() && !is_explicit));
         let is_protected = is_contributor && (is_configured || contributor.is_some());
-        let (spelling, because) = if is_contributor && (is_protected || mode.is_some()) {
+        let mut needs_repo = false;
+        let (spelling, because) = if is_explicit {
+            let default = place.config.text("routing.default");
+            needs_repo = default.is_none();
+            let because =
+                if needs_repo { "routing.mode is explicit: each new issue names its own" } else { "routing.default" };
+            (default, because.to_owned())
+        } else if is_contributor && (is_protected || mode.is_some()) {
             (contributor, format!("you are a contributor: {}", source.because))
-        } else if mode.as_deref() == Some("explicit") {
-            (place.config.text("routing.default"), "routing.default".to_owned())
         } else if mode.is_some() {
             (maintainer, format!("you are a maintainer: {}", source.because))
         } else {
@@ -252,8 +259,18 @@ impl Route {
                     .hint("way where shows why; way config --list-repos shows the repositories that are read")
             })?,
         };
-        Ok(Route { number, because, is_private: is_contributor && number != 0, is_protected })
+        Ok(Route { number, because, is_private: is_contributor && number != 0, is_protected, needs_repo })
     }
+
+    /// The route of a caller who names the repository.
+    pub(crate) fn to(number: usize, because: &str, is_protected: bool) -> Route {
+        Route { number, because: because.to_owned(), is_private: false, is_protected, needs_repo: false }
+    }
+}
+
+/// Returns whether the user is a declared contributor, who never writes the primary ledger.
+pub(crate) fn is_declared_contributor(place: &Place) -> bool {
+    configured_role(place).is_some_and(|(role, _)| role == Role::Contributor)
 }
 
 /// Returns the settings of a place that decide about role and routing, with absolute paths, for its workspaces.

@@ -11,6 +11,7 @@ use waypost_workspace::sync::{self, Request};
 use waypost_workspace::upstream;
 
 use crate::environment::Variables;
+use crate::forks;
 use crate::ledger::check_inside;
 use crate::place::Place;
 use crate::repos::Repo;
@@ -54,6 +55,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
         return Err(Error::invalid(format!("the ledger {} is in no worktree", file.path().display())));
     };
     check_inside(file.path(), &repo.root)?;
+    forks::require_choice(&repo.checkout.private_dir)?;
     let request = Request {
         checkout: &repo.checkout,
         root: &repo.root,

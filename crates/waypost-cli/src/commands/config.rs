@@ -92,7 +92,7 @@ enum Routing {
     Single,
     /// By your detected role
     Auto,
-    /// Only to the repository given with --repo
+    /// Only to the repository given with --repo, else to routing.default
     Explicit,
     /// By your role, set to maintainer
     Maintainer,

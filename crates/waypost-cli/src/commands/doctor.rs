@@ -362,12 +362,10 @@ fn ledgers(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
         Err(error) => return findings.push(failed("ledger", &error)),
     };
     for warning in unreachable {
-        findings.push(Finding {
-            check: "ledger",
-            verdict: Verdict::Warning,
-            detail: warning,
-            action: Some("if it is no longer needed: way config --remove-repo PATH".to_owned()),
-        });
+        let is_missing = warning.starts_with("the issues of ");
+        let action = "if it is no longer needed: way config --remove-repo PATH".to_owned();
+        let action = is_missing.then_some(action);
+        findings.push(Finding { check: "ledger", verdict: Verdict::Warning, detail: warning, action });
     }
     for repo in ledger.repos() {
         displaced(findings, &repo.file, fix);

@@ -13,6 +13,7 @@ use waypost_workspace::is_same_place;
 use crate::CommandContext;
 use waypost::config::{self, Config, Files, Value, key_named};
 use waypost::environment::Variables;
+use waypost::forks;
 use waypost::merge_driver;
 use waypost::place::{DOT_DIR, Place, expand};
 use waypost::repos::{Repo, primary, role};
@@ -127,6 +128,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return Err(Error::invalid("a bare repository has no worktree to store the prefix in")
             .hint("create one first: way worktree add BRANCH"));
     }
+    forks::choose(&place)?;
     if let Some(scope) = cx.global.scope.or(cx.global.global.then_some(waypost::place::Scope::Global)) {
         let file = checkout.private_dir.join("config.toml");
         config::set(&file, &lock, key_named("scope")?, &Value::Text(scope.to_string()))?;
@@ -193,6 +195,7 @@ fn set_up_contributor(cx: &mut CommandContext, place: &Place, planning: &str) ->
         config::set(&file, &lock, key_named(key)?, &Value::Text(value.to_owned()))?;
     }
     config::add_to_list(&file, &lock, key_named("repos.additional")?, &text, |known| known == text)?;
+    forks::choose(place)?;
     let data = json!({ "role": "contributor", "planning": text, "created": is_new });
     cx.ui.answer(&data, |out| {
         out.line(format!("{} {}", if is_new { "Created" } else { "Using" }, path.display()));

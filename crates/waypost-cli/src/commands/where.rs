@@ -98,6 +98,14 @@ fn routing(place: &Place, rows: &mut Vec<Vec<Cell>>, data: &mut Value) {
         rows.push(vec![styled(BOLD, "not read"), cell(warning)]);
     }
     match Route::of(place, &repos) {
+        Ok(route) if route.needs_repo => {
+            rows.push(vec![styled(BOLD, "new issues"), cell(&route.because)]);
+            data["route"] = json!({
+                "path": null,
+                "because": route.because,
+                "primary_protected": route.is_protected,
+            });
+        }
         Ok(route) => {
             let path = repos.all[route.number].path();
             rows.push(vec![styled(BOLD, "new issues"), cell(path.display()), styled(DIM, &route.because)]);

@@ -231,7 +231,7 @@ fn configuration_with_origins() {
             routing.auto.contributor        -       repository for the new issues of a contributor
             routing.auto.maintainer         -       repository for the new issues of a maintainer
             routing.default                 -       repository for all other new issues
-            routing.mode                    -       how Waypost chooses the ledger of a new issue
+            routing.mode                    -       how Waypost chooses the ledger of a new issue: by your role, or explicit, only by --repo or routing.default
             scope                           repo    who shares a store: the worktrees of a repository, one worktree, or all repositories
             statuses.active                 -       further statuses of issues that can be ready
             statuses.done                   -       further statuses of issues that are finished

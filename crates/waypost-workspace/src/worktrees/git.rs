@@ -212,17 +212,35 @@ pub(super) fn forget(checkout: &Checkout, name: &str, path: &Path) -> Result<()>
 
 /// Hides a pattern from `git status`, in this clone only.
 pub fn exclude(checkout: &Checkout, pattern: &str) -> Result<()> {
+    change_excludes(checkout, |content| {
+        if content.split(|byte| *byte == b'\n').any(|line| line == pattern.as_bytes()) {
+            return None;
+        }
+        let end: &[u8] = if content.is_empty() || content.ends_with(b"\n") { b"" } else { b"\n" };
+        Some([content, end, pattern.as_bytes(), b"\n"].concat())
+    })
+}
+
+/// Removes a pattern that [`exclude`] added.
+pub fn include(checkout: &Checkout, pattern: &str) -> Result<()> {
+    change_excludes(checkout, |content| {
+        let lines: Vec<&[u8]> = content.split_inclusive(|byte| *byte == b'\n').collect();
+        let kept = |line: &&[u8]| line.trim_ascii_end() != pattern.as_bytes();
+        lines.iter().any(|line| !kept(line)).then(|| lines.into_iter().filter(kept).collect::<Vec<_>>().concat())
+    })
+}
+
+/// Replaces the file with this clone's patterns, unless `change` returns none.
+fn change_excludes(checkout: &Checkout, change: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> Result<()> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(()) };
     let file = git_dir.join("info/exclude");
+    let content = match std::fs::read(&file) {
+        Ok(content) => content,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error)),
+    };
+    let Some(content) = change(&content) else { return Ok(()) };
     let cannot = |error| Error::unavailable(format!("cannot write {}", file.display())).because(error);
-    let mut content = std::fs::read(&file).unwrap_or_default();
-    if content.split(|byte| *byte == b'\n').any(|line| line == pattern.as_bytes()) {
-        return Ok(());
-    }
-    if !content.is_empty() && !content.ends_with(b"\n") {
-        content.push(b'\n');
-    }
-    content.extend(format!("{pattern}\n").bytes());
     std::fs::create_dir_all(git_dir.join("info")).map_err(cannot)?;
     waypost_fs::replace(&file, &content, 0o644).map_err(cannot)
 }

@@ -18,8 +18,8 @@ use waypost_fs::FileLock;
 
 use crate::vcs::checkout::{Checkout, ListedWorktree};
 
-pub use git::exclude;
 pub(crate) use git::{PlainIndex, commit_everything};
+pub use git::{exclude, include};
 
 /// The maximum time to wait for another process that adds or removes a worktree, which may be large.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(10);

@@ -121,7 +121,7 @@ pub static KEYS: &[Key] = &[
         "routing.mode",
         ValueKind::Choice(&["auto", "explicit"]),
         None,
-        "how Waypost chooses the ledger of a new issue",
+        "how Waypost chooses the ledger of a new issue: by your role, or explicit, only by --repo or routing.default",
     ),
     shared(
         "scope",

@@ -22,9 +22,10 @@ use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
 
 use crate::environment::Variables;
+use crate::forks;
 use crate::history::find_in_history;
 use crate::place::{Place, Request, ledger_in};
-use crate::repos::{Repo, Repos, Route};
+use crate::repos::{Repo, Repos, Route, is_declared_contributor};
 use crate::system::clock;
 
 pub use change::{Change, New};
@@ -142,15 +143,12 @@ impl Ledger {
         for path in &config.additional {
             repos.push(Repo::open(path, &place.variables)?);
         }
-        let because = "the primary repository".to_owned();
-        let route = Route { number: 0, because, is_private: false, is_protected: false };
-        Ledger::with_repos(&place, repos, None, route, false)
+        Ledger::with_repos(&place, repos, None, Route::to(0, "the primary repository", false), false)
     }
 
     /// Opens the ledger of one repository alone.
     pub(crate) fn of_one(place: &Place, repo: Repo) -> Result<Ledger> {
-        let route = Route { number: 0, because: String::new(), is_private: false, is_protected: false };
-        Ledger::with_repos(place, vec![repo], None, route, false)
+        Ledger::with_repos(place, vec![repo], None, Route::to(0, "", false), false)
     }
 
     /// Opens the ledgers of a place. Their files need not exist.
@@ -161,7 +159,7 @@ impl Ledger {
     }
 
     /// Opens the ledgers of a place and of further named repositories; `only` is the one that queries and new issues are
-    /// restricted to. Also returns messages about repositories that cannot be read.
+    /// restricted to. Also returns warnings, for example about repositories that cannot be read.
     pub fn narrowed(place: &Place, only: Option<&str>, named: &[Option<&str>]) -> Result<(Ledger, Vec<String>)> {
         let mut repos = Repos::of(place)?;
         let route = Route::of(place, &repos);
@@ -174,11 +172,15 @@ impl Ledger {
         // A caller who names the repository needs no route.
         let route = match (route, only) {
             (Err(_), Some(number)) => {
-                Route { number, because: "--repo".to_owned(), is_private: false, is_protected: false }
+                let is_protected = is_declared_contributor(place);
+                let because = if is_protected { "you are a contributor" } else { "--repo" };
+                Route::to(number, because, is_protected)
             }
             (route, _) => route?,
         };
-        Ok((Ledger::with_repos(place, repos.all, only, route, is_configured)?, repos.unreachable))
+        let mut warnings = repos.unreachable;
+        warnings.extend(forks::check(place)?);
+        Ok((Ledger::with_repos(place, repos.all, only, route, is_configured)?, warnings))
     }
 
     fn with_repos(
@@ -436,6 +438,13 @@ impl Ledger {
     /// Returns the number of the ledger for each change.
     fn owners(&self, changes: &[(&str, &Change)]) -> Result<Vec<usize>> {
         if self.repos.len() == 1 {
+            for (place, change) in changes {
+                if let Change::Add(new) = change.plain() {
+                    let is_part = new.edit.parent_id.is_some() || new.discovered_from.is_some();
+                    let routed = if is_part { Ok(0) } else { self.routed() };
+                    routed.map_err(|error| at(place, error))?;
+                }
+            }
             return Ok(vec![0; changes.len()]);
         }
         self.with_index(|index| {
@@ -487,14 +496,23 @@ impl Ledger {
                 return Ok(number);
             }
         }
-        Ok(self.route.number)
+        self.routed()
+    }
+
+    /// Returns the number of the ledger for a new issue that belongs to no other issue.
+    fn routed(&self) -> Result<usize> {
+        if self.only.is_none() && self.route.needs_repo {
+            return Err(Error::invalid("a new issue needs a repository, because routing.mode is explicit")
+                .hint("name it with --repo PATH, or set a default: way config set routing.default PATH"));
+        }
+        Ok(self.home())
     }
 
     /// Makes several changes, atomically and durably, in the ledger for new issues.
     ///
     /// `change` is called again if a program that does not use our lock replaces the file meanwhile.
     pub fn transaction<T>(&self, change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>) -> Result<T> {
-        self.transaction_in(self.home(), change)
+        self.transaction_in(self.routed()?, change)
     }
 
     /// Returns the number of the default ledger for new issues.

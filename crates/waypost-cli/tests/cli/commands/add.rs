@@ -92,6 +92,126 @@ fn the_author_is_the_named_actor_then_gits_user_then_the_login_name() {
 }
 
 #[test]
+fn explicit_routing_needs_the_repository_of_each_new_issue() {
+    let sandbox = sandbox();
+    let (repo, other) = (sandbox.git_repo("repo"), sandbox.git_repo("other"));
+    for has_other in [false, true] {
+        if has_other {
+            let _ = sandbox.way(&repo, ["config", "--add-repo", "../other"]).ok();
+        }
+        let _ = sandbox.way(&repo, ["config", "--routing", "explicit"]).ok();
+        assert_eq!(sandbox.way(&repo, ["where", "--json"]).data()["route"]["path"], serde_json::Value::Null);
+        let run = sandbox.way(&repo, ["add", "Where?"]).fails(2);
+        assert!(run.stderr.contains("routing.mode is explicit") && run.stderr.contains("--repo"), "{}", run.stderr);
+        sandbox.write("batch", "[{\"op\":\"add\",\"title\":\"Where?\"}]\n");
+        let _ = sandbox.way(&repo, ["batch", "../batch"]).fails(2);
+        let here = add(&sandbox, &repo, &["Here", "--repo", "."]);
+        // A part goes to the ledger of its whole.
+        add(&sandbox, &repo, &["Part", "--parent", &here]);
+    }
+    assert_eq!(lines(&repo.join(LEDGER)).len(), 4);
+    add(&sandbox, &repo, &["There", "--repo", "../other"]);
+    let _ = sandbox.way(&repo, ["config", "set", "routing.default", "../other"]).ok();
+    add(&sandbox, &repo, &["By default"]);
+    assert_eq!(lines(&other.join(LEDGER)).len(), 2);
+}
+
+#[test]
+fn a_declared_contributor_never_writes_the_projects_ledger_in_any_mode() {
+    let sandbox = sandbox();
+    let (_, fork, planning) = crate::support::repos::contributor(&sandbox);
+    let before = std::fs::read(fork.join(LEDGER)).unwrap();
+    let check = |what: &str| {
+        for args in [
+            &["add", "Mine", "--repo", "."][..],
+            &["update", "up-1", "--title", "Mine"],
+            &["close", "up-1"],
+            &["comment", "up-1", "mine"],
+            &["claim", "up-1"],
+        ] {
+            let run = sandbox.way(&fork, args.iter());
+            assert!(run.code == 7 && run.stderr.contains("way propose"), "{what}, {args:?}: {run:?}");
+        }
+        let _ = sandbox.way(&fork, ["add", "Mine"]);
+        assert_eq!(std::fs::read(fork.join(LEDGER)).unwrap(), before, "{what}");
+    };
+    check("auto");
+    let _ = sandbox.way(&fork, ["config", "set", "routing.mode", "explicit"]).ok();
+    check("explicit");
+    let _ = sandbox.way(&fork, ["config", "set", "routing.default", "."]).ok();
+    check("explicit, with this repository as the default");
+    let _ = sandbox.way(&fork, ["config", "--routing", "single"]).ok();
+    check("single");
+    let _ = sandbox.way(&fork, ["config", "set", "routing.mode", "auto"]).ok();
+    std::fs::rename(&planning, sandbox.path("gone")).unwrap();
+    let run = sandbox.way(&fork, ["add", "Mine", "--repo", "."]).fails(7);
+    assert!(run.stderr.contains("you may not write the ledger"), "{}", run.stderr);
+    assert_eq!(std::fs::read(fork.join(LEDGER)).unwrap(), before, "the planning is gone");
+}
+
+/// A clone of another project, as its remotes show.
+fn fork(sandbox: &waypost_testkit::Sandbox, name: &str) -> std::path::PathBuf {
+    let repo = sandbox.git_repo(name);
+    sandbox.git(&repo, ["remote", "add", "origin", "git@example.org:me/p"]);
+    sandbox.git(&repo, ["remote", "add", "upstream", "https://example.org/team/p"]);
+    repo
+}
+
+#[test]
+fn a_fork_is_noted_once_and_its_issues_are_hidden_until_a_person_chooses() {
+    let sandbox = sandbox();
+    let status = |repo: &std::path::Path| sandbox.git(repo, ["status", "--porcelain", "-uall"]);
+    let note = "you may not have write access to this project";
+    for (name, choice) in [
+        ("maintainer", &["init", "--maintainer"][..]),
+        ("team", &["init"]),
+        ("config", &["config", "set", "role", "maintainer"]),
+    ] {
+        let repo = fork(&sandbox, name);
+        let exclude = repo.join(".git/info/exclude");
+        let run = sandbox.way(&repo, ["add", "Mine"]);
+        assert!(
+            run.code == 0 && run.stderr.contains(note) && run.stderr.contains("way init --contributor"),
+            "{}",
+            run.stderr
+        );
+        assert_eq!(status(&repo), "", "{name}");
+        let run = sandbox.way(&repo, ["list"]).ok();
+        assert!(!run.stderr.contains(note) && run.stdout.contains("Mine"), "{run:?}");
+        let run = sandbox.way(&repo, ["sync"]).fails(7);
+        assert!(run.stderr.contains("you have not chosen"), "{}", run.stderr);
+        assert!(std::fs::read_to_string(&exclude).unwrap().contains("/.waypost/\n"));
+        let _ = sandbox.way(&repo, choice.iter()).ok();
+        let _ = sandbox.way(&repo, ["list"]).ok();
+        assert!(status(&repo).contains(&format!("?? {LEDGER}\n")), "{name}: {}", status(&repo));
+        let run = sandbox.way(&repo, ["add", "Later"]).ok();
+        assert!(!run.stderr.contains(note) && status(&repo).contains(LEDGER), "{name}: {run:?}");
+    }
+    let repo = fork(&sandbox, "contributor");
+    let _ = sandbox.way(&repo, ["init", "--contributor", "--planning", "../planning"]).ok();
+    let run = sandbox.way(&repo, ["add", "Mine"]).ok();
+    assert!(!run.stderr.contains(note) && status(&repo).is_empty(), "{run:?}");
+
+    // Push access is unknown too if the only remote is fetched without credentials.
+    let repo = sandbox.git_repo("anonymous");
+    sandbox.git(&repo, ["remote", "add", "origin", "https://example.org/team/p"]);
+    let data = sandbox.way(&repo, ["ready", "--json"]);
+    assert!(data.stdout.contains(note), "{data:?}");
+    add(&sandbox, &repo, &["Mine"]);
+    assert_eq!(status(&repo), "");
+
+    // A tracked ledger stays tracked.
+    let repo = fork(&sandbox, "tracked");
+    sandbox.dir(repo.join(".waypost"));
+    sandbox.write(repo.join(LEDGER), "{\"id\":\"up-1\",\"title\":\"Theirs\"}\n");
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
+    let run = sandbox.way(&repo, ["list"]);
+    assert!(run.code == 0 && run.stderr.contains(note) && !run.stderr.contains("git does not see"), "{}", run.stderr);
+    assert!(!std::fs::read_to_string(repo.join(".git/info/exclude")).unwrap_or_default().contains("/.waypost/"));
+}
+
+#[test]
 fn b6_roles_and_routes_decide_where_new_issues_go() {
     let sandbox = sandbox();
     let planning = sandbox.git_repo("planning");
@@ -131,7 +251,6 @@ fn b6_roles_and_routes_decide_where_new_issues_go() {
             "contributor",
             "planning",
         ),
-        (Some("https://example.org/a/b"), &[("routing.mode", "explicit")], "contributor", "repo"),
     ] {
         let repo = sandbox.git_repo("repo");
         if let Some(remote) = remote {
