@@ -11,8 +11,9 @@ use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Record;
 use waypost_core::{Error, Kind, Result};
 use waypost_workspace::history::{Commit, Content, History};
+use waypost_workspace::ledger_branch::{LEDGER_BRANCH, LEDGER_PATH, may_have_ledger_branch};
 
-use crate::place::Place;
+use crate::place::{LedgerHome, Place};
 
 /// Former paths of a ledger: in our directory, or in that of another tool.
 const FORMER_PATHS: &[&str] = &[".waypost/issues.jsonl", ".beads/issues.jsonl", ".beads/beads.jsonl"];
@@ -42,30 +43,47 @@ pub struct Steps {
 ///
 /// `now` is its record in the ledger, if the ledger has it.
 pub fn steps(place: &Place, id: &str, now: Option<&Record>, limit: usize) -> Result<Option<Steps>> {
-    let Some(mut past) = Past::open(place, id)? else { return Ok(None) };
-    let mut steps = Vec::new();
-    let base = std::mem::take(&mut past.history.base);
-    let changes = past.changes(&base, now)?;
+    let mut steps: Vec<Step> = Vec::new();
+    let mut all = Past::open(place, id)?;
+    let Some(first) = all.first_mut() else { return Ok(None) };
+    let is_shallow = first.history.is_shallow;
+    let base = std::mem::take(&mut first.history.base);
+    let changes = first.changes(&base, now)?;
     if !changes.is_empty() {
         steps.push(Step { commit: None, changes });
     }
-    for version in std::mem::take(&mut past.history.versions) {
-        if steps.len() >= limit {
-            break;
-        }
-        let after = past.record(&version.after)?;
-        let changes = past.changes(&version.before, after.as_ref())?;
-        if !changes.is_empty() {
-            steps.push(Step { commit: Some(version.commit), changes });
+    for mut past in all {
+        for version in std::mem::take(&mut past.history.versions) {
+            if steps.len() >= limit {
+                break;
+            }
+            let after = past.record(&version.after)?;
+            let changes = past.changes(&version.before, after.as_ref())?;
+            // The ledger's own branch repeats the commits from before it.
+            let is_known = |step: &Step| {
+                let is_same = |commit: &Commit| commit.time == version.commit.time && step.changes == changes;
+                step.commit.as_ref().is_some_and(is_same)
+            };
+            if !changes.is_empty() && !steps.iter().any(is_known) {
+                steps.push(Step { commit: Some(version.commit), changes });
+            }
         }
     }
     steps.truncate(limit);
-    Ok(Some(Steps { steps, is_shallow: past.history.is_shallow }))
+    Ok(Some(Steps { steps, is_shallow }))
 }
 
 /// Finds the last version of a record that is not in the ledger any more, and the last commit that has it.
 pub fn find_in_history(place: &Place, id: &str) -> Result<Option<(Record, Commit)>> {
-    let Some(mut past) = Past::open(place, id)? else { return Ok(None) };
+    for past in Past::open(place, id)? {
+        if let Some(found) = find_last(past)? {
+            return Ok(Some(found));
+        }
+    }
+    Ok(None)
+}
+
+fn find_last(mut past: Past<'_>) -> Result<Option<(Record, Commit)>> {
     // The record before its removal; at first a removal that is not committed yet.
     let mut last: Vec<Record> = Vec::new();
     for contents in std::mem::take(&mut past.history.base) {
@@ -122,7 +140,7 @@ pub fn find_after_error(error: Error, place: &Place, id: &str) -> Result<(Record
 
 /// Returns the committed lines of the ledger; `None` without version control.
 pub fn committed_lines(place: &Place) -> Result<Option<HashSet<Vec<u8>>>> {
-    let Some(mut past) = Past::open(place, "")? else { return Ok(None) };
+    let Some(mut past) = Past::open(place, "")?.into_iter().next() else { return Ok(None) };
     let mut lines = HashSet::new();
     for content in std::mem::take(&mut past.history.base).iter().flatten() {
         let bytes = past.history.read(content)?.unwrap_or_default();
@@ -140,17 +158,20 @@ struct Past<'a> {
 }
 
 impl<'a> Past<'a> {
-    fn open(place: &Place, id: &'a str) -> Result<Option<Past<'a>>> {
+    /// Opens the history of the ledger where it is, and then that of other homes which it had. Empty without version
+    /// control.
+    fn open(place: &Place, id: &'a str) -> Result<Vec<Past<'a>>> {
         let checkout = place.require_checkout()?;
-        let Some((path, _)) = place.ledger() else { return Ok(None) };
-        // A worktree may be inside another one.
-        let roots = place.home_worktree.iter().chain(&checkout.root);
-        let Some(root) = roots.filter(|root| path.starts_with(root)).max_by_key(|root| root.as_os_str().len()) else {
-            return Ok(None);
+        let has_branch = may_have_ledger_branch(checkout);
+        let own_branch = if has_branch { History::of_branch(checkout, LEDGER_BRANCH, LEDGER_PATH)? } else { None };
+        let histories = if place.ledger_home().0 == LedgerHome::Separate {
+            let root = place.home_worktree.as_ref().filter(|_| own_branch.is_none());
+            let before = root.map(|root| History::of(checkout, root, LEDGER_PATH, FORMER_PATHS)).transpose()?.flatten();
+            [own_branch, before]
+        } else {
+            [in_worktree(place)?, own_branch]
         };
-        let Some(path) = path.strip_prefix(root).ok().and_then(|path| path.to_str()) else { return Ok(None) };
-        let history = History::of(checkout, root, path, FORMER_PATHS)?;
-        Ok(history.map(|history| Past { history, id, records: HashMap::new() }))
+        Ok(histories.into_iter().flatten().map(|history| Past { history, id, records: HashMap::new() }).collect())
     }
 
     /// Returns the issue's record in the first content that has it.
@@ -177,6 +198,19 @@ impl<'a> Past<'a> {
         }
         Ok(changes)
     }
+}
+
+/// Returns the history of a ledger that a worktree has.
+fn in_worktree(place: &Place) -> Result<Option<History>> {
+    let checkout = place.require_checkout()?;
+    let Some((path, _)) = place.ledger() else { return Ok(None) };
+    // A worktree may be inside another one.
+    let roots = place.home_worktree.iter().chain(&checkout.root);
+    let Some(root) = roots.filter(|root| path.starts_with(root)).max_by_key(|root| root.as_os_str().len()) else {
+        return Ok(None);
+    };
+    let Some(path) = path.strip_prefix(root).ok().and_then(|path| path.to_str()) else { return Ok(None) };
+    History::of(checkout, root, path, FORMER_PATHS)
 }
 
 /// Finds the record of an issue in a ledger's bytes; if there are several, the one changed last.

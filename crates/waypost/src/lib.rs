@@ -15,6 +15,7 @@ pub mod environment;
 pub mod epics;
 pub mod forks;
 pub mod history;
+pub mod homes;
 mod idempotency;
 pub mod import;
 pub mod jobs;

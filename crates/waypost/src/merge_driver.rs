@@ -11,7 +11,7 @@ use waypost_workspace::merge_driver;
 
 use crate::environment::Variables;
 use crate::ledger::Ledger;
-use crate::place::Place;
+use crate::place::{LedgerHome, Place};
 
 /// Configures git to merge this clone's ledger with the running program, if the repository's attributes ask for it and the
 /// user did not configure another driver.
@@ -19,6 +19,10 @@ use crate::place::Place;
 /// The first command that writes does this. If it fails, a merge leaves conflict markers, which readers merge.
 pub fn ensure_driver(place: &Place) {
     let (Some(checkout), Some((ledger, _))) = (&place.checkout, place.ledger()) else { return };
+    if place.ledger_home().0 == LedgerHome::Separate {
+        // Only sync merges the ledger's own branch.
+        return;
+    }
     let (Some(directory), Some(root)) = (ledger.parent(), root_of(&ledger)) else { return };
     let home = place.variables.home();
     let ensured = merge_driver::ensure_driver(checkout, root, directory, home.as_deref(), || program(&place.variables));
@@ -90,7 +94,10 @@ pub fn resolve(place: &Place, ledger: &Ledger, stage: bool) -> Result<Option<Res
     let Some((path, _)) = place.ledger() else { return Ok(None) };
     let root = root_of(&path).unwrap_or(&path);
     let name = path_text::to_text(path.strip_prefix(root).unwrap_or(&path));
-    let unmerged = merge_driver::unmerged(checkout, root, &name)?;
+    let unmerged = match place.ledger_home().0 {
+        LedgerHome::Separate => None,
+        LedgerHome::Main | LedgerHome::Branch => merge_driver::unmerged(checkout, root, &name)?,
+    };
     let base = unmerged.as_ref().and_then(|unmerged| unmerged.base.clone()).map(Document::parse);
     let merged = ledger.rewrite(|document| {
         let versions = conflict::versions(document);

@@ -11,7 +11,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use waypost_core::id::{RepositoryId, WorktreeId};
 use waypost_core::{Error, Result, path_text, url_text};
-use waypost_workspace::{Checkout, Environment, detect, is_adopted, repository_id, worktree_id};
+use waypost_workspace::{Checkout, Environment, detect, is_adopted, ledger_branch, repository_id, worktree_id};
 
 use crate::config::{Config, Files, Layer, Value};
 use crate::environment::{Variables, WAYPOST_AGENT, WAYPOST_DB, WAYPOST_HOME};
@@ -70,6 +70,41 @@ impl FromStr for Scope {
             .into_iter()
             .find(|scope| scope.to_string() == text)
             .ok_or_else(|| Error::invalid(format!("{text:?} is not a scope")).hint("it is repo, worktree or global"))
+    }
+}
+
+/// Where the ledger is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LedgerHome {
+    /// Tracked in the main worktree.
+    Main,
+    /// Tracked in each worktree.
+    Branch,
+    /// On a branch of its own, whose file is in the private directory.
+    Separate,
+}
+
+impl fmt::Display for LedgerHome {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            LedgerHome::Main => "main",
+            LedgerHome::Branch => "branch",
+            LedgerHome::Separate => "separate",
+        })
+    }
+}
+
+impl FromStr for LedgerHome {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        [LedgerHome::Main, LedgerHome::Branch, LedgerHome::Separate]
+            .into_iter()
+            .find(|home| home.to_string() == text)
+            .ok_or_else(|| {
+                Error::invalid(format!("{text:?} is not a home of a ledger")).hint("it is main, branch or separate")
+            })
     }
 }
 
@@ -250,6 +285,14 @@ impl Place {
         };
         place.warnings.clone_from(&place.config.warnings);
         place.warn_about_unregistered_workspace();
+        if place.configured_home() == Some(LedgerHome::Separate)
+            && place.checkout.as_ref().is_some_and(|checkout| checkout.git_dir.is_none())
+        {
+            place.warnings.push(
+                "ledger.home is separate, which needs git or jj; the ledger of the main worktree is used instead"
+                    .to_owned(),
+            );
+        }
         if let (None, Some(_), Some((_, flag))) =
             (&place.request.db, variables_db(&place.variables), place.request.scope)
         {
@@ -360,19 +403,40 @@ impl Place {
         }
     }
 
+    /// Returns the home that the configuration sets, if it sets one.
+    fn configured_home(&self) -> Option<LedgerHome> {
+        let setting = self.config.get("ledger.home").filter(|setting| setting.layer != Layer::Default)?;
+        setting.value.to_string().parse().ok()
+    }
+
+    /// Returns the home of the ledger and the reason for it.
+    pub fn ledger_home(&self) -> (LedgerHome, Source) {
+        let is_bare = self.checkout.as_ref().is_some_and(|checkout| checkout.main_root.is_none());
+        let rule = if is_bare {
+            "the repository is bare: the default branch's, else this worktree's"
+        } else {
+            "the main worktree's"
+        };
+        let separate = self.checkout.as_ref().filter(|checkout| checkout.git_dir.is_some()).map(separate_ledger);
+        match self.configured_home() {
+            Some(LedgerHome::Separate) if separate.is_none() => (LedgerHome::Main, Source::new("default", rule)),
+            Some(home) => (home, self.source_of("ledger.home", rule)),
+            // Branches from before the configuration do not say it.
+            None if separate.is_some_and(|ledger| ledger.exists()) => {
+                (LedgerHome::Separate, Source::new("default", "this clone keeps the ledger's own branch, waypost"))
+            }
+            None => (LedgerHome::Main, Source::new("default", rule)),
+        }
+    }
+
     /// Returns the ledger's file and the reason for it. An existing beads ledger is used in place.
     pub fn ledger(&self) -> Option<(PathBuf, Source)> {
-        let setting = self.config.get("ledger.home")?;
-        let (root, source) = if setting.value.to_string() == "branch" {
-            (self.checkout.as_ref()?.root.clone()?, self.source_of("ledger.home", ""))
-        } else {
-            let main = self.checkout.as_ref()?.main_root.is_some();
-            let rule = if main {
-                "the main worktree's"
-            } else {
-                "the repository is bare: the default branch's, else this worktree's"
-            };
-            (self.home_worktree.clone()?, self.source_of("ledger.home", rule))
+        let (home, source) = self.ledger_home();
+        let checkout = self.checkout.as_ref()?;
+        let root = match home {
+            LedgerHome::Separate => return Some((separate_ledger(checkout), source)),
+            LedgerHome::Branch => checkout.root.clone()?,
+            LedgerHome::Main => self.home_worktree.clone()?,
         };
         let source = match &self.workspace {
             Some(workspace) if workspace.unreachable.is_some() => Source::new("workspace", workspace.title()),
@@ -383,6 +447,14 @@ impl Place {
             (beads, true) => Some((beads, Source::new("default", "an existing beads ledger, used in place"))),
             (own, false) => Some((own, source)),
         }
+    }
+
+    /// Returns whether there may be a ledger: its file, or in a new clone its branch.
+    pub fn may_have_ledger(&self) -> bool {
+        let is_branch_known = |checkout: &Checkout| {
+            self.ledger_home().0 == LedgerHome::Separate && ledger_branch::is_ledger_branch_known(checkout)
+        };
+        self.ledger().is_some_and(|(path, _)| path.exists()) || self.checkout.as_ref().is_some_and(is_branch_known)
     }
 
     /// Returns the directory of workspaces. None without a setting and a home directory.
@@ -687,6 +759,11 @@ pub fn expand(path: impl AsRef<OsStr>, cwd: &Path, variables: &Variables) -> Res
         },
         Err(_) => Ok(cwd.join(path)),
     }
+}
+
+/// Returns the file of a ledger that has a branch of its own.
+pub(crate) fn separate_ledger(checkout: &Checkout) -> PathBuf {
+    ledger_branch::ledger_branch_root(checkout).join(ledger_branch::LEDGER_PATH)
 }
 
 /// Returns the ledger in a worktree, and whether it is another tool's.

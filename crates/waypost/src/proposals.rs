@@ -488,6 +488,12 @@ fn planned(ledger: &Ledger, id: &str, target: usize) -> Result<IndexedIssue> {
 /// Opens the ledger of a repository in the current worktree, whose branch gets the commit with the proposal.
 fn in_current_worktree(place: &Place, ledger: &Ledger, target: usize) -> Result<Ledger> {
     let repo = &ledger.repos()[target];
+    if repo.is_separate() {
+        return Err(Error::refused(
+            "the project keeps its issues on a branch of their own, so no pull request carries them",
+        )
+        .hint("send the issue to a maintainer: way show ID --json; way import takes it"));
+    }
     let here = place.checkout.as_ref().filter(|checkout| checkout.repository_path() == repo.path());
     let root = here.and_then(|checkout| checkout.root.clone()).unwrap_or_else(|| repo.root.clone());
     let file = ledger_in(&root).0;

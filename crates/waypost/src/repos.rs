@@ -5,17 +5,19 @@ use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use waypost_core::id::RepositoryId;
+use waypost_core::ledger::document::Document;
 use waypost_core::ledger::issue_id;
+use waypost_core::ledger::merge::merge;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::role::{self, Role};
 use waypost_core::model::{Repository, Vcs};
 use waypost_core::{Error, Result, path_text, yaml};
 use waypost_ledger::LedgerFile;
-use waypost_workspace::Checkout;
+use waypost_workspace::{Checkout, ledger_branch};
 
 use crate::config::{self, Config, Files, Layer};
 use crate::environment::Variables;
-use crate::place::{DOT_DIR, Located, Place, Source, expand, ledger_in};
+use crate::place::{DOT_DIR, LedgerHome, Located, Place, Source, expand, ledger_in, separate_ledger};
 use crate::registry::RegisteredSetting;
 
 /// How long to wait for another process that is writing a ledger.
@@ -61,7 +63,7 @@ impl Repo {
     pub fn configured_prefix(&self) -> Result<Option<String>> {
         let files = Files {
             user: None,
-            shared: Some(self.root.join(DOT_DIR).join("config.toml")),
+            shared: Some(self.worktree().join(DOT_DIR).join("config.toml")),
             private: Some(self.checkout.private_dir.join("config.toml")),
         };
         Ok(Config::load(&files, &Variables::default(), &[])?.text("prefix"))
@@ -78,7 +80,7 @@ impl Repo {
     /// Returns the prefix for ids of new issues if neither the configuration nor the ledger has one: that of beads, else the
     /// remote's name, which is the same in all clones, else the directory's.
     pub fn default_prefix(&self) -> String {
-        let beads = beads_prefix(&self.root.join(".beads/config.yaml"));
+        let beads = beads_prefix(&self.worktree().join(".beads/config.yaml"));
         beads.unwrap_or_else(|| {
             let remote = self.checkout.remote_url.as_deref().and_then(name_of_remote);
             prefix_from_name(&remote.unwrap_or_else(|| self.checkout.repository_name()))
@@ -86,13 +88,45 @@ impl Repo {
     }
 
     pub(crate) fn of(checkout: Checkout, root: PathBuf, ledger: PathBuf) -> Repo {
-        // These files exist while a version control tool changes the tree.
-        let tool_locks =
-            [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
-        let git = git_dir_of(&checkout, &root).map(|git_dir| git_dir.join("index.lock"));
-        let file = LedgerFile::new(ledger, checkout.private_dir.join("ledger.lock"), LOCK_TIMEOUT)
-            .with_tool_locks(git.into_iter().chain(tool_locks).collect());
-        Repo { checkout, root, file, unreachable: None }
+        let file = LedgerFile::new(ledger, checkout.private_dir.join("ledger.lock"), LOCK_TIMEOUT);
+        let mut repo = Repo { checkout, root, file, unreachable: None };
+        if !repo.is_separate() {
+            // These files exist while a version control tool changes the tree.
+            let root = &repo.root;
+            let tool_locks =
+                [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
+            let git = git_dir_of(&repo.checkout, root).map(|git_dir| git_dir.join("index.lock"));
+            repo.file = repo.file.with_tool_locks(git.into_iter().chain(tool_locks).collect());
+        }
+        repo
+    }
+
+    /// Returns whether the ledger has a branch of its own, whose file is in the private directory.
+    pub fn is_separate(&self) -> bool {
+        self.root == ledger_branch::ledger_branch_root(&self.checkout)
+    }
+
+    /// Returns a worktree of the repository: the one with the ledger, if one has it.
+    pub(crate) fn worktree(&self) -> PathBuf {
+        if self.is_separate() {
+            self.checkout.home().unwrap_or_else(|| self.checkout.repository_path().to_owned())
+        } else {
+            self.root.clone()
+        }
+    }
+
+    /// Writes the file of a ledger that has a branch of its own, if this clone has the branch but not the file.
+    pub(crate) fn check_out(self) -> Result<Repo> {
+        if !self.is_separate() || self.file.path().exists() {
+            return Ok(self);
+        }
+        let Some(content) = ledger_branch::read_ledger_branch(&self.checkout)? else { return Ok(self) };
+        self.file.rewrite(|current| {
+            let committed = Document::parse(content.clone());
+            let current = Document::parse(current.to_vec());
+            Ok(if current.is_empty() { committed } else { merge(None, &current, &committed) }.to_bytes())
+        })?;
+        Ok(self)
     }
 
     /// Opens the repository that a path is in. In a workspace it is that of the owner, if that can be reached.
@@ -107,12 +141,17 @@ impl Repo {
         let Some(root) = checkout.home() else {
             return Err(Error::invalid("it is a bare repository without worktrees"));
         };
-        let ledger = ledger_in(&root).0;
+        let (root, ledger) = if has_separate_ledger(&checkout, &root)? {
+            (ledger_branch::ledger_branch_root(&checkout), separate_ledger(&checkout))
+        } else {
+            let ledger = ledger_in(&root).0;
+            (root, ledger)
+        };
         if ledger.exists() && access(&ledger, Access::READ_OK).is_err() {
             return Err(Error::unavailable("permission to read its ledger is denied"));
         }
         let unreachable = located.workspace.and_then(|workspace| workspace.unreachable);
-        Ok(Repo { unreachable, ..Repo::of(checkout, root, ledger) })
+        Repo { unreachable, ..Repo::of(checkout, root, ledger) }.check_out()
     }
 
     /// Describes which ledger cannot be reached, if this is a workspace's copy of it.
@@ -120,6 +159,23 @@ impl Repo {
         let reason = self.unreachable.as_ref()?;
         Some(format!("issues are read from the workspace's copy, which may be old: {reason}"))
     }
+}
+
+/// Returns whether another repository's own configuration, or its clone, gives the ledger a branch of its own.
+fn has_separate_ledger(checkout: &Checkout, root: &Path) -> Result<bool> {
+    if checkout.git_dir.is_none() {
+        return Ok(false);
+    }
+    let files = Files {
+        user: None,
+        shared: Some(root.join(DOT_DIR).join("config.toml")),
+        private: Some(checkout.private_dir.join("config.toml")),
+    };
+    let config = Config::load(&files, &Variables::default(), &[])?;
+    Ok(match config.get("ledger.home").filter(|setting| setting.layer != Layer::Default) {
+        Some(setting) => setting.value.to_string() == LedgerHome::Separate.to_string(),
+        None => separate_ledger(checkout).exists(),
+    })
 }
 
 /// Returns the directory in which git keeps the index of a worktree.
@@ -368,7 +424,7 @@ pub fn primary(place: &Place) -> Result<Repo> {
             // The ledger may belong to this worktree alone.
             let root = ledger.ancestors().nth(2).unwrap_or_else(|| checkout.repository_path()).to_owned();
             let unreachable = place.unreachable_owner().map(str::to_owned);
-            Ok(Repo { unreachable, ..Repo::of(checkout.clone(), root, ledger) })
+            Repo { unreachable, ..Repo::of(checkout.clone(), root, ledger) }.check_out()
         }
         Some(other) => {
             let path = configured(place, other)?;
@@ -412,6 +468,25 @@ fn prefix_from_name(name: &str) -> String {
     prefix.truncate(32);
     let prefix = prefix.trim_end_matches('-');
     if prefix.is_empty() { "way".to_owned() } else { prefix.to_owned() }
+}
+
+/// Refuses to write through a link that leads out of the repository: the authors of the repository must not choose where
+/// we write, and other users of that file take another lock.
+pub(crate) fn check_inside(path: &Path, root: &Path) -> Result<()> {
+    // A missing file is resolved through its existing parent directory.
+    let real = path.ancestors().find_map(|existing| {
+        let real = std::fs::canonicalize(existing).ok()?;
+        Some(real.join(path.strip_prefix(existing).ok()?))
+    });
+    if real.is_some_and(|real| real.starts_with(root)) && !is_dangling_link(path) {
+        return Ok(());
+    }
+    Err(Error::refused(format!("the ledger {} is a link that leads out of the repository", path.display()))
+        .hint("replace the link with the file"))
+}
+
+fn is_dangling_link(path: &Path) -> bool {
+    path.is_symlink() && !path.exists()
 }
 
 #[cfg(test)]

@@ -12,9 +12,8 @@ use waypost_workspace::upstream;
 
 use crate::environment::Variables;
 use crate::forks;
-use crate::ledger::check_inside;
 use crate::place::Place;
-use crate::repos::Repo;
+use crate::repos::{Repo, check_inside};
 
 pub use waypost_workspace::sync::{Push, Synced};
 pub use waypost_workspace::upstream::Fetched;
@@ -55,11 +54,14 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
         return Err(Error::invalid(format!("the ledger {} is in no worktree", file.path().display())));
     };
     check_inside(file.path(), &repo.root)?;
-    forks::require_choice(&repo.checkout.private_dir)?;
+    if !repo.is_separate() {
+        forks::require_choice(&repo.checkout.private_dir)?;
+    }
     let request = Request {
         checkout: &repo.checkout,
         root: &repo.root,
         path,
+        is_separate: repo.is_separate(),
         push: options.push,
         dry_run: options.dry_run,
         network: network_options(variables, options.timeout),

@@ -14,8 +14,9 @@ use crate::CommandContext;
 use waypost::config::{self, Config, Files, Value, key_named};
 use waypost::environment::Variables;
 use waypost::forks;
+use waypost::homes::change_home;
 use waypost::merge_driver;
-use waypost::place::{DOT_DIR, Place, expand};
+use waypost::place::{DOT_DIR, LedgerHome, Place, expand};
 use waypost::repos::{Repo, primary, role};
 
 /// The contents of `.waypost/.gitignore`.
@@ -25,12 +26,13 @@ const GITIGNORE: &str =
 /// Prepare a repository for a team: tracked configuration and the store
 ///
 /// Optional: Waypost works without it. Writes .waypost/ for you to commit, so that the whole team uses the same prefix for
-/// issue ids. With --scope, also sets the scope of this clone. Running it again changes nothing.
+/// issue ids and the same home of the ledger. With --scope, also sets the scope of this clone. Running it again changes nothing.
 ///
 /// With --contributor it writes nothing into the project: your issues go to a separate planning repository.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
-  way init                            set up a team's repository
+  way init                            track the issues with the files of the project
+  way init --team                     keep the issues of a team on a branch of their own
   way init --contributor              keep your planning out of a project you contribute to
   way init --contributor --planning ~/plans")]
 pub(crate) struct Args {
@@ -43,7 +45,7 @@ pub(crate) struct Args {
     /// Set up as a maintainer, regardless of the remotes
     #[arg(long, conflicts_with = "team")]
     maintainer: bool,
-    /// Set up for a team without prompting; the default without a terminal
+    /// Set up for a team without prompting: the issues get a branch of their own, waypost, out of pull requests
     #[arg(long)]
     team: bool,
     /// Planning repository of a contributor
@@ -78,7 +80,51 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         config::set(&checkout.private_dir.join("config.toml"), &lock, key_named("role")?, &role)?;
     }
     let mut created: Vec<PathBuf> = Vec::new();
+    if args.team || ask_for_separate_home(cx, &place, args)? {
+        created.extend(choose_separate_home(cx, &place)?);
+        place = cx.place()?;
+    }
 
+    let prefix = write_tracked_files(&place, args, &mut created)?;
+    forks::choose(&place)?;
+    if let Some(scope) = cx.global.scope.or(cx.global.global.then_some(waypost::place::Scope::Global)) {
+        let file = checkout.private_dir.join("config.toml");
+        config::set(&file, &lock, key_named("scope")?, &Value::Text(scope.to_string()))?;
+    }
+    let session = cx.session_to_write()?;
+    let store = session.choice.location.to_string();
+    let data = json!({
+        "store": store,
+        "scope": session.choice.scope,
+        "prefix": prefix,
+        "ledger_home": place.ledger_home().0,
+        "created": created.iter().map(|path| path_text::to_text(path)).collect::<Vec<_>>(),
+    });
+    cx.ui.answer(&data, |text| {
+        for path in &created {
+            text.line(format!("Created {}", path.display()));
+        }
+        text.line(format!("Store: {store}"));
+        if !created.is_empty() && checkout.vcs != Vcs::None {
+            text.line("Commit .waypost to share it with your team.");
+        }
+        match place.ledger_home().0 {
+            LedgerHome::Separate => text.line("Issues are on the branch waypost; way sync shares them."),
+            LedgerHome::Main if checkout.git_dir.is_some() => {
+                text.line("Issues are tracked with your files; to keep them out of pull requests: way init --team");
+            }
+            LedgerHome::Main | LedgerHome::Branch => {}
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes the tracked configuration, with a prefix unless it has one, and the files beside it. Adds the new files to
+/// `created`, and returns the tracked prefix.
+fn write_tracked_files(place: &Place, args: &Args, created: &mut Vec<PathBuf>) -> Result<Option<String>> {
+    let checkout = place.require_checkout()?;
+    let lock = checkout.private_dir.join("lock");
+    let prefix_key = key_named("prefix")?;
     // Consider only the tracked file: a personal prefix must not become the team's.
     let shared = Files { shared: place.files.shared.clone(), ..Files::default() };
     let mut prefix = Config::load(&shared, &Variables::default(), &[])?.text("prefix");
@@ -91,7 +137,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             .map_err(|error| Error::unavailable(format!("cannot create {}", dir.display())).because(error))?;
         let new_prefix = match (&args.prefix, &prefix) {
             (None, None) => {
-                let repo = primary(&place)?;
+                let repo = primary(place)?;
                 // A prefix that the configuration does not take is that of other tools' records, which decide it anyway.
                 let derived = repo.recorded_prefix()?.unwrap_or_else(|| repo.default_prefix());
                 Some(derived).filter(|derived| prefix_key.check(derived).is_ok())
@@ -112,9 +158,16 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
             created.push(file);
         }
-        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !merge_driver::asks_for_driver(&attributes) {
+        let is_separate = place.ledger_home().0 == LedgerHome::Separate;
+        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !is_separate && !merge_driver::asks_for_driver(&attributes) {
             // Keep the existing contents.
-            let mut content = std::fs::read(&attributes).unwrap_or_default();
+            let mut content = match std::fs::read(&attributes) {
+                Ok(content) => content,
+                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+                Err(error) => {
+                    return Err(Error::unavailable(format!("cannot read {}", attributes.display())).because(error));
+                }
+            };
             if !content.is_empty() && !content.ends_with(b"\n") {
                 content.push(b'\n');
             }
@@ -123,41 +176,51 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 .map_err(|error| Error::unavailable(format!("cannot write {}", attributes.display())).because(error))?;
             created.push(attributes);
         }
-        merge_driver::ensure_driver(&place);
+        merge_driver::ensure_driver(place);
     } else if args.prefix.is_some() {
         return Err(Error::invalid("a bare repository has no worktree to store the prefix in")
             .hint("create one first: way worktree add BRANCH"));
     }
-    forks::choose(&place)?;
-    if let Some(scope) = cx.global.scope.or(cx.global.global.then_some(waypost::place::Scope::Global)) {
-        let file = checkout.private_dir.join("config.toml");
-        config::set(&file, &lock, key_named("scope")?, &Value::Text(scope.to_string()))?;
+    Ok(prefix)
+}
+
+/// Asks, on a terminal, whether the issues get a branch of their own.
+fn ask_for_separate_home(cx: &CommandContext, place: &Place, args: &Args) -> Result<bool> {
+    let is_chosen = args.maintainer || args.prefix.is_some() || place.ledger_home().1.source != "default";
+    let has_branches = place.checkout.as_ref().is_some_and(|checkout| checkout.git_dir.is_some());
+    if is_chosen || !has_branches || place.ledger_home().0 == LedgerHome::Separate || !is_interactive(cx) {
+        return Ok(false);
     }
-    let session = cx.session_to_write()?;
-    let store = session.choice.location.to_string();
-    let data = json!({
-        "store": store,
-        "scope": session.choice.scope,
-        "prefix": prefix,
-        "created": created.iter().map(|path| path_text::to_text(path)).collect::<Vec<_>>(),
-    });
-    cx.ui.answer(&data, |text| {
-        for path in &created {
-            text.line(format!("Created {}", path.display()));
+    let answer = cx.ui.ask("Keep the issues on a branch of their own, out of pull requests? [y/N] ")?;
+    Ok(matches!(answer.to_lowercase().as_str(), "y" | "yes"))
+}
+
+/// Gives the ledger a branch of its own, unless the configuration says otherwise. Returns the files to commit.
+fn choose_separate_home(cx: &mut CommandContext, place: &Place) -> Result<Vec<PathBuf>> {
+    let checkout = place.require_checkout()?;
+    let (home, source) = place.ledger_home();
+    if checkout.git_dir.is_none() {
+        cx.ui.warn("only git and jj can keep the issues on a branch of their own; they stay in the main worktree");
+        return Ok(Vec::new());
+    }
+    if source.source != "default" {
+        if home != LedgerHome::Separate {
+            cx.ui.warn(&format!("ledger.home is {home}; to change it: way migrate --home separate"));
         }
-        text.line(format!("Store: {store}"));
-        if !created.is_empty() && checkout.vcs != Vcs::None {
-            text.line("Commit .waypost to share it with your team.");
-        }
-    })?;
-    Ok(ExitCode::SUCCESS)
+        return Ok(Vec::new());
+    }
+    Ok(change_home(place, LedgerHome::Separate, false)?.to_commit)
+}
+
+fn is_interactive(cx: &CommandContext) -> bool {
+    !cx.ui.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
 }
 
 /// Asks the user of a fork, on a terminal, whether to use a planning repository. Returns its path.
 fn ask_for_planning_path(cx: &CommandContext, place: &Place, planning: &str) -> Result<Option<String>> {
     let (role, source) = role(place);
     let is_fork = role == Role::Contributor && source.source == "default" && source.because.contains("fork");
-    if !is_fork || cx.ui.json || !std::io::stdin().is_terminal() || !std::io::stderr().is_terminal() {
+    if !is_fork || !is_interactive(cx) {
         return Ok(None);
     }
     cx.ui.note("this repository looks like a fork of another project");

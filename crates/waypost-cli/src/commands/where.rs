@@ -76,6 +76,9 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
             None => Value::Null,
         };
     }
+    if data["ledger"].is_object() {
+        data["ledger"]["home"] = json!(place.ledger_home().0);
+    }
     if place.checkout.is_some() {
         routing(&place, &mut rows, &mut data);
     }

@@ -14,6 +14,7 @@ mod clocks;
 mod commands;
 mod crash;
 mod graphs;
+mod homes;
 mod index;
 mod ledger;
 mod mcp;

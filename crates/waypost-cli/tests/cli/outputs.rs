@@ -54,7 +54,7 @@ fn place_as_json() {
         &sandbox,
         &sandbox.way(&repo, ["where", "--json"]),
         &expect![[r#"
-            {"schema":"waypost/1","data":{"repository":{"id":"rp_000000000001","name":"repo","vcs":"git","path":"/sandbox/repo","shared_dir":"/sandbox/repo/.git","private_dir":"/sandbox/repo/.git/waypost","remote_url":null,"default_branch":null},"worktree":{"id":"wt_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","main":true},"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","exists":true},"index":{"path":"/sandbox/repo/.git/waypost/index.db","source":"default","because":"private to this clone","exists":false},"ledger":{"path":"/sandbox/repo/.waypost/issues.jsonl","source":"default","because":"the main worktree's","exists":false},"config_shared":{"path":"/sandbox/repo/.waypost/config.toml","source":"default","because":"tracked with the repository","exists":false},"config_private":{"path":"/sandbox/repo/.git/waypost/config.toml","source":"default","because":"private to this clone","exists":false},"config_user":{"path":"/sandbox/home/.waypost/config.toml","source":"default","because":"your settings for all repositories","exists":false},"home":{"path":"/sandbox/home/.waypost","source":"default","because":"~/.waypost","exists":false},"workspaces":{"path":"/sandbox/home/.waypost/workspaces","source":"default","because":"~/.waypost","exists":false},"mirrors":{"path":"/sandbox/home/.waypost/mirrors","source":"default","because":"~/.waypost","exists":false},"token":{"path":"/sandbox/home/.waypost/token","source":"default","because":"~/.waypost","exists":false},"role":{"role":"maintainer","source":"default","because":"there is no remote"},"repos":{"read":["/sandbox/repo"],"unreachable":[]},"route":{"path":"/sandbox/repo","because":"the repository you are in","primary_protected":false}},"warnings":[]}
+            {"schema":"waypost/1","data":{"repository":{"id":"rp_000000000001","name":"repo","vcs":"git","path":"/sandbox/repo","shared_dir":"/sandbox/repo/.git","private_dir":"/sandbox/repo/.git/waypost","remote_url":null,"default_branch":null},"worktree":{"id":"wt_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","main":true},"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","exists":true},"index":{"path":"/sandbox/repo/.git/waypost/index.db","source":"default","because":"private to this clone","exists":false},"ledger":{"path":"/sandbox/repo/.waypost/issues.jsonl","source":"default","because":"the main worktree's","exists":false,"home":"main"},"config_shared":{"path":"/sandbox/repo/.waypost/config.toml","source":"default","because":"tracked with the repository","exists":false},"config_private":{"path":"/sandbox/repo/.git/waypost/config.toml","source":"default","because":"private to this clone","exists":false},"config_user":{"path":"/sandbox/home/.waypost/config.toml","source":"default","because":"your settings for all repositories","exists":false},"home":{"path":"/sandbox/home/.waypost","source":"default","because":"~/.waypost","exists":false},"workspaces":{"path":"/sandbox/home/.waypost/workspaces","source":"default","because":"~/.waypost","exists":false},"mirrors":{"path":"/sandbox/home/.waypost/mirrors","source":"default","because":"~/.waypost","exists":false},"token":{"path":"/sandbox/home/.waypost/token","source":"default","because":"~/.waypost","exists":false},"role":{"role":"maintainer","source":"default","because":"there is no remote"},"repos":{"read":["/sandbox/repo"],"unreachable":[]},"route":{"path":"/sandbox/repo","because":"the repository you are in","primary_protected":false}},"warnings":[]}
         "#]],
     );
 }
@@ -130,6 +130,7 @@ fn init_and_init_again() {
             Created /sandbox/repo/.waypost/.gitattributes
             Store: /sandbox/repo/.git/waypost/state.db
             Commit .waypost to share it with your team.
+            Issues are tracked with your files; to keep them out of pull requests: way init --team
         "#]],
     );
     check(
@@ -137,6 +138,7 @@ fn init_and_init_again() {
         &sandbox.way(&repo, ["init"]),
         &expect![[r#"
             Store: /sandbox/repo/.git/waypost/state.db
+            Issues are tracked with your files; to keep them out of pull requests: way init --team
         "#]],
     );
 }
@@ -219,10 +221,10 @@ fn configuration_with_origins() {
             jobs.grace                      3s      time between asking a job to end and killing it
             jobs.log_limit                  64MiB   maximum size of the kept output of a job
             jobs.timeout                    -       maximum run time of a job
-            ledger.home                     main    which copy of the ledger is used: the main worktree's, or each worktree's own
+            ledger.home                     main    where the ledger is: in the main worktree, in each worktree, or on a branch of its own (way migrate --home)
             lease.ttl                       -       time until an agent's claim expires without a renewal [default: 30m for issues, 10m for tasks]
             lease.ttl_human                 -       time until a person's claim expires without a renewal [default: it lasts until it is released]
-            prefix                          way     prefix of the ids of new issues
+            prefix                          way     prefix of the ids of new issues [default: the ledger's, else the name of the remote, else of the directory]
             prune.auto                      off     whether a change to an issue prunes a large ledger
             ready.unresolved                block   whether a dependency that is in no ledger blocks an issue
             repos.additional                -       further repositories whose ledgers are read

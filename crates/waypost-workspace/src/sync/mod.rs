@@ -8,6 +8,7 @@ mod hg;
 mod jj;
 mod locks;
 mod objects;
+mod separate;
 
 use std::cell::{Cell, RefCell};
 use std::path::Path;
@@ -41,6 +42,8 @@ pub struct Request<'a> {
     pub root: &'a Path,
     /// The ledger's path in it.
     pub path: &'a str,
+    /// Whether the ledger has a branch of its own, and the root is in the private directory.
+    pub is_separate: bool,
     /// The commits that may be pushed.
     pub push: Push,
     /// Whether this is a dry run, which changes nothing and records the commands.
@@ -106,6 +109,7 @@ pub fn sync(request: Request<'_>, ledger: Ledger<'_>, say: &dyn Fn(&str)) -> Res
     };
     let _lock = if request.dry_run { None } else { Some(lock(request.checkout)?) };
     let mut tool: Box<dyn Adapter + '_> = match request.checkout.vcs {
+        _ if request.is_separate => Box::new(separate::open(&work)?),
         Vcs::Git => Box::new(git::open(&work)?),
         Vcs::Hg | Vcs::Sl => Box::new(hg::open(&work)?),
         Vcs::Jj => Box::new(jj::open(&work)?),

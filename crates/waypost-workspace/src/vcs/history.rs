@@ -109,6 +109,20 @@ impl History {
         }
     }
 
+    /// Lists the versions of a file on a branch, by the branch's full name. None if there is no such branch.
+    pub fn of_branch(checkout: &Checkout, branch: &str, path: &str) -> Result<Option<History>> {
+        let Some(git_dir) = &checkout.git_dir else { return Ok(None) };
+        let git = Git::of_repository(git_dir)?;
+        if !has_commit(&git, branch)? {
+            return Ok(None);
+        }
+        let mut history = History::unknown(git_dir);
+        let heads = [branch.to_owned()];
+        let output = log(&git, &["-c"], &heads, &[path])?;
+        history.read_git(&git, &output, &heads, &[path])?;
+        Ok(Some(history))
+    }
+
     /// Reads a version's content. None if the file does not exist in it.
     pub fn read(&mut self, content: &Content) -> Result<Option<Vec<u8>>> {
         match (&mut self.reader, &content.0) {
@@ -291,7 +305,7 @@ fn read_object(git: &mut Conversation, object: &str) -> Result<Vec<u8>> {
 }
 
 /// Returns the commits that a jj workspace is based on, without a snapshot of its files.
-fn parents_in_jj(root: &Path) -> Result<Vec<String>> {
+pub(crate) fn parents_in_jj(root: &Path) -> Result<Vec<String>> {
     let options = ["log", "--ignore-working-copy", "--no-graph", "--revisions=@- ~ root()"];
     let output = jj(root).args(options).arg(r#"--template=commit_id ++ "\n""#).stdout()?;
     Ok(output.lines().map(str::to_owned).collect())

@@ -25,6 +25,13 @@ impl Checkout {
             .or_else(|| self.root.clone())
     }
 
+    /// Returns the branch that git has checked out in the main worktree, or `HEAD` if it is a commit. None without git, and
+    /// under jj, which has no current branch.
+    pub fn main_branch(&self) -> Option<String> {
+        let is_git = self.vcs == Vcs::Git && self.main_root.is_some();
+        is_git.then(|| git_layout::branch(&self.shared_dir).unwrap_or_else(|| "HEAD".to_owned()))
+    }
+
     /// Returns the user's name from git's configuration files.
     pub fn user_name(&self, home: Option<&Path>) -> Option<String> {
         git_layout::user_name(self.git_dir.as_deref()?, home)

@@ -12,6 +12,7 @@ pub mod history;
 pub(crate) mod identity;
 mod inspect;
 mod jj_layout;
+pub mod ledger_branch;
 pub mod merge_driver;
 mod probe;
 pub(crate) mod run;

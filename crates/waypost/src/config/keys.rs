@@ -72,9 +72,9 @@ pub static KEYS: &[Key] = &[
     shared("jobs.timeout", ValueKind::Duration, None, "maximum run time of a job"),
     shared(
         "ledger.home",
-        ValueKind::Choice(&["main", "branch"]),
+        ValueKind::Choice(&["main", "branch", "separate"]),
         Some("main"),
-        "which copy of the ledger is used: the main worktree's, or each worktree's own",
+        "where the ledger is: in the main worktree, in each worktree, or on a branch of its own (way migrate --home)",
     ),
     shared(
         "lease.ttl",

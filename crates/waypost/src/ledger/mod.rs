@@ -24,8 +24,9 @@ use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
 use crate::environment::Variables;
 use crate::forks;
 use crate::history::find_in_history;
-use crate::place::{Place, Request, ledger_in};
-use crate::repos::{Repo, Repos, Route, is_declared_contributor};
+use crate::homes;
+use crate::place::{Place, Request, ledger_in, separate_ledger};
+use crate::repos::{Repo, Repos, Route, check_inside, is_declared_contributor};
 use crate::system::clock;
 
 pub use change::{Change, New};
@@ -180,6 +181,7 @@ impl Ledger {
         };
         let mut warnings = repos.unreachable;
         warnings.extend(forks::check(place)?);
+        warnings.extend(homes::hidden_issues(place)?);
         Ok((Ledger::with_repos(place, repos.all, only, route, is_configured)?, warnings))
     }
 
@@ -430,7 +432,7 @@ impl Ledger {
 
     /// Returns whether the history shows that an issue was closed when it left a ledger.
     fn was_closed(&self, repo: &Repo, id: &str) -> bool {
-        let found = place_of(&repo.root, None).and_then(|place| find_in_history(&place, id));
+        let found = place_of(&repo.worktree(), None).and_then(|place| find_in_history(&place, id));
         let issue = found.ok().flatten().and_then(|(record, _)| Issue::read(&record));
         issue.is_some_and(|(issue, _)| self.terms().statuses.category(&issue.status).is_over())
     }
@@ -628,6 +630,7 @@ impl Ledger {
         let visibility = self.new_visibility(number);
         let author = Author { name: self.actor(), now: self.now() };
         let entropy = RepeatableEntropy::new();
+        homes::record_first_branch(&self.place);
         self.ledgers.change_under(locks, number, author.now, |draft| {
             let terms = self.ledgers.terms();
             let mut transaction = Transaction::new(draft, terms, repo, visibility, author, entropy.clone());
@@ -703,7 +706,8 @@ pub(crate) fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
 
 /// Returns the file name of an index. Other sets of ledgers, for example those of another branch, have their own index.
 fn index_name(place: &Place, files: &[LedgerFile], is_configured: bool) -> String {
-    let is_home = place.home_worktree.as_deref().is_some_and(|home| files[0].path() == ledger_in(home).0);
+    let is_home = place.home_worktree.as_deref().is_some_and(|home| files[0].path() == ledger_in(home).0)
+        || place.checkout.as_ref().is_some_and(|checkout| files[0].path() == separate_ledger(checkout));
     if is_configured && is_home {
         return "index.db".to_owned();
     }
@@ -729,25 +733,6 @@ fn terms(place: &Place) -> Terms {
         statuses: Statuses::with_custom(custom),
         ignore_unresolved: place.config.text("ready.unresolved").as_deref() == Some("ignore"),
     }
-}
-
-/// Refuses to write through a link that leads out of the repository: the authors of the repository must not choose where
-/// we write, and other users of that file take another lock.
-pub(crate) fn check_inside(path: &Path, root: &Path) -> Result<()> {
-    // A missing file is resolved through its existing parent directory.
-    let real = path.ancestors().find_map(|existing| {
-        let real = std::fs::canonicalize(existing).ok()?;
-        Some(real.join(path.strip_prefix(existing).ok()?))
-    });
-    if real.is_some_and(|real| real.starts_with(root)) && !is_dangling_link(path) {
-        return Ok(());
-    }
-    Err(Error::refused(format!("the ledger {} is a link that leads out of the repository", path.display()))
-        .hint("replace the link with the file"))
-}
-
-fn is_dangling_link(path: &Path) -> bool {
-    path.is_symlink() && !path.exists()
 }
 
 #[cfg(test)]

@@ -60,7 +60,7 @@ impl AppOperation for Prime {
 /// Returns descriptions of the first ready issues; one more than shown, so that the introduction can mention others.
 fn ready_issues(cx: &mut AppContext<'_>, repo: Option<&str>) -> Result<Vec<String>> {
     let place = cx.place;
-    if place.checkout.is_none() || (repo.is_none() && place.ledger().is_none_or(|(path, _)| !path.exists())) {
+    if place.checkout.is_none() || (repo.is_none() && !place.may_have_ledger()) {
         return Ok(Vec::new());
     }
     let (ledger, unreachable) = Ledger::narrowed(place, repo, &[])?;

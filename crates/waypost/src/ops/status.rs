@@ -140,7 +140,7 @@ fn store_status(choice: &StoreChoice, events: u64) -> Result<StoreStatus> {
 /// Counts the issues by status, if there is a ledger.
 fn count_issues(session: &mut Session) -> Result<Option<IssueCounts>> {
     let place = &session.place.clone();
-    if place.ledger().is_none_or(|(path, _)| !path.exists()) {
+    if !place.may_have_ledger() {
         return Ok(None);
     }
     let ledger = Ledger::of(place)?;

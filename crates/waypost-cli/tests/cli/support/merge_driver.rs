@@ -75,11 +75,14 @@ pub(crate) fn diverge(sandbox: &Sandbox, repo: &Path, one: &str, two: &str) -> (
     let main = add(sandbox, repo, 12, "Of main");
     commit(sandbox, repo, "on main");
     git(sandbox, repo, &["switch", "-q", "topic"]);
-    let _ = way(sandbox, repo, 20, &["update", one, "--title", "One of topic", "--add-label", "l"]).ok();
+    // The first command after the switch says that an issue of main is not here.
+    let run = way(sandbox, repo, 20, &["update", one, "--title", "One of topic", "--add-label", "l"]);
+    assert_eq!(run.code, 0, "{run:?}");
     let _ = way(sandbox, repo, 21, &["comment", two, "Said on topic"]).ok();
     let topic = add(sandbox, repo, 22, "Of topic");
     commit(sandbox, repo, "on topic");
     git(sandbox, repo, &["switch", "-q", "main"]);
+    assert_eq!(way(sandbox, repo, 22, &["list"]).code, 0);
     (main, topic)
 }
 

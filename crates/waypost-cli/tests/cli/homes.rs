@@ -1,0 +1,329 @@
+//! The three homes of a ledger: the main worktree, each worktree, and a branch of its own.
+
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+use waypost_testkit::Sandbox;
+
+use crate::support::ledger::{LEDGER, add, lines};
+use crate::support::sandbox;
+
+fn titles(sandbox: &Sandbox, repo: &Path) -> Vec<String> {
+    let issues = sandbox.way(repo, ["list", "--all", "--limit", "0", "--json"]).data();
+    let mut titles: Vec<String> =
+        issues.as_array().unwrap().iter().map(|issue| issue["title"].as_str().unwrap().to_owned()).collect();
+    titles.sort();
+    titles
+}
+
+fn status(sandbox: &Sandbox, repo: &Path) -> String {
+    sandbox.git(repo, ["status", "--porcelain", "-uall"])
+}
+
+fn ledger_of(sandbox: &Sandbox, repo: &Path) -> Value {
+    sandbox.way(repo, ["where", "--json"]).data()["ledger"].clone()
+}
+
+/// A remote, and a clone of it whose team keeps the issues on a branch of their own.
+fn team(sandbox: &Sandbox) -> PathBuf {
+    let seed = sandbox.git_repo("seed");
+    sandbox.git(&seed, ["branch", "old"]);
+    sandbox.git(&seed, ["clone", "-q", "--bare", ".", "../project.git"]);
+    sandbox.git(&sandbox.path("."), ["clone", "-q", "project.git", "one"]);
+    let one = sandbox.path("one");
+    let data = sandbox.way(&one, ["init", "--team", "--json"]).data();
+    assert_eq!(data["ledger_home"], "separate");
+    sandbox.git(&one, ["add", ".waypost"]);
+    sandbox.git(&one, ["commit", "-q", "-m", "way init"]);
+    sandbox.git(&one, ["push", "-q"]);
+    one
+}
+
+fn commits(sandbox: &Sandbox, repo: &Path, branch: &str) -> usize {
+    sandbox.git(repo, ["rev-list", "--count", branch]).trim().parse().unwrap()
+}
+
+#[test]
+fn a_separate_ledger_stays_out_of_the_users_files_branches_and_pull_requests() {
+    let sandbox = sandbox();
+    let one = team(&sandbox);
+    sandbox.git(&one, ["switch", "-q", "-c", "topic"]);
+    let first = add(&sandbox, &one, &["First"]);
+    let ledger = ledger_of(&sandbox, &one);
+    assert_eq!(ledger["home"], "separate");
+    assert!(ledger["path"].as_str().unwrap().contains("/.git/waypost/"), "{ledger}");
+    assert!(!one.join(LEDGER).exists());
+    assert_eq!(status(&sandbox, &one), "");
+
+    // Neither a branch from before the configuration nor a detached commit hides an issue.
+    for revision in ["old", "origin/main", "topic"] {
+        sandbox.git(&one, ["checkout", "-q", revision]);
+        assert_eq!(titles(&sandbox, &one), ["First"], "{revision}");
+    }
+    sandbox.git(&one, ["worktree", "add", "-q", "../tree", "old"]);
+    let tree = sandbox.path("tree");
+    add(&sandbox, &tree, &["From a linked worktree"]);
+    let _ = sandbox.way(&tree, ["close", &first]).ok();
+    assert_eq!(titles(&sandbox, &one), ["First", "From a linked worktree"]);
+    assert_eq!([status(&sandbox, &one), status(&sandbox, &tree)], ["", ""]);
+
+    // Sync commits and pushes the ledger's branch and no other.
+    sandbox.write(one.join("file"), "mine, not staged\n");
+    let refs =
+        || sandbox.git(&one, ["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads", "refs/remotes"]);
+    let others = |refs: String| refs.lines().filter(|line| !line.contains("/waypost ")).collect::<Vec<_>>().join("\n");
+    let (before, head) = (others(refs()), sandbox.git(&one, ["rev-parse", "HEAD"]));
+    let done = sandbox.way(&one, ["sync", "--json"]).data();
+    assert!(done["committed"].is_string() && done["committed"] == done["pushed"], "{done}");
+    assert_eq!(done["upstream"], "origin/waypost");
+    assert_eq!((others(refs()), sandbox.git(&one, ["rev-parse", "HEAD"])), (before, head));
+    assert_eq!(status(&sandbox, &one), " M file\n");
+    let remote = sandbox.path("project.git");
+    assert_eq!(sandbox.git(&remote, ["ls-tree", "-r", "--name-only", "waypost"]), format!("{LEDGER}\n"));
+    let again = sandbox.way(&one, ["sync", "--json"]).data();
+    assert!(again["committed"].is_null() && again["pushed"].is_null() && again["merged"] == false, "{again}");
+
+    // A pull request of the topic contains the code alone.
+    sandbox.git(&one, ["commit", "-q", "-a", "-m", "code"]);
+    assert_eq!(sandbox.git(&one, ["diff", "--name-only", "origin/main...topic"]), "file\n");
+    sandbox.git(&one, ["fsck", "--strict", "--no-dangling"]);
+}
+
+#[test]
+fn clones_share_a_separate_ledger_through_its_branch() {
+    let sandbox = sandbox();
+    let one = team(&sandbox);
+    add(&sandbox, &one, &["From one"]);
+    let _ = sandbox.way(&one, ["sync"]).ok();
+    // A fresh clone finds the issues at once, without a command that fetches.
+    sandbox.git(&sandbox.path("."), ["clone", "-q", "project.git", "two"]);
+    let two = sandbox.path("two");
+    assert_eq!(sandbox.way(&two, ["status", "--json"]).data()["issues"]["open"], 1);
+    assert_eq!(titles(&sandbox, &two), ["From one"]);
+    assert_eq!(status(&sandbox, &two), "");
+    // So does one that fetched no other branch, after a sync.
+    let url = format!("file://{}", sandbox.path("project.git").display());
+    sandbox.git(&sandbox.path("."), ["clone", "-q", "--single-branch", &url, "three"]);
+    let three = sandbox.path("three");
+    assert!(titles(&sandbox, &three).is_empty());
+    let _ = sandbox.way(&three, ["sync"]).ok();
+    assert_eq!(titles(&sandbox, &three), ["From one"]);
+
+    // Changes on both sides converge, also without a push in between.
+    add(&sandbox, &one, &["Again from one"]);
+    add(&sandbox, &two, &["From two"]);
+    let run = sandbox.way(&one, ["sync", "--no-push"]);
+    assert!(run.code == 0 && run.stderr.contains("nothing was pushed to origin/waypost"), "{run:?}");
+    for repo in [&two, &one, &two, &three] {
+        let _ = sandbox.way(repo, ["sync"]).ok();
+    }
+    for repo in [&one, &two, &three] {
+        assert_eq!(titles(&sandbox, repo), ["Again from one", "From one", "From two"]);
+        assert_eq!(sandbox.git(repo, ["rev-parse", "waypost"]), sandbox.git(&one, ["rev-parse", "waypost"]));
+    }
+    assert_eq!(commits(&sandbox, &one, "main"), commits(&sandbox, &two, "main"));
+}
+
+#[test]
+fn a_separate_ledger_is_refused_where_its_branch_cannot_be_used() {
+    let sandbox = sandbox();
+    let one = team(&sandbox);
+    add(&sandbox, &one, &["First"]);
+    let _ = sandbox.way(&one, ["sync"]).ok();
+    sandbox.git(&one, ["worktree", "add", "-q", "../looking", "waypost"]);
+    add(&sandbox, &one, &["Second"]);
+    let run = sandbox.way(&one, ["sync"]).fails(7);
+    assert!(run.stderr.contains("is checked out in"), "{}", run.stderr);
+    sandbox.git(&one, ["worktree", "remove", "../looking"]);
+    let _ = sandbox.way(&one, ["sync"]).ok();
+
+    // A branch of that name that is no ledger stays as it is.
+    let other = sandbox.git_repo("other");
+    sandbox.git(&other, ["branch", "waypost"]);
+    sandbox.git(&other, ["clone", "-q", "--bare", ".", "../other.git"]);
+    sandbox.git(&sandbox.path("."), ["clone", "-q", "other.git", "clone"]);
+    let clone = sandbox.path("clone");
+    let _ = sandbox.way(&clone, ["config", "set", "ledger.home", "separate"]).ok();
+    add(&sandbox, &clone, &["Mine"]);
+    let run = sandbox.way(&clone, ["sync"]).fails(7);
+    assert!(run.stderr.contains("has no ledger"), "{}", run.stderr);
+    assert_eq!(sandbox.git(&sandbox.path("other.git"), ["log", "--format=%s", "waypost"]).lines().count(), 1);
+}
+
+#[test]
+fn moving_a_ledger_between_homes_keeps_its_issues_and_its_history() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let (kept, pruned) = (add(&sandbox, &repo, &["Kept"]), add(&sandbox, &repo, &["Pruned"]));
+    let save = |message: &str| {
+        sandbox.git(&repo, ["add", "-A", "."]);
+        sandbox.git(&repo, ["commit", "-q", "-m", message]);
+    };
+    save("ledger");
+    let _ = sandbox.way(&repo, ["update", &kept, "--title", "Renamed"]).ok();
+    let _ = sandbox.way(&repo, ["close", &pruned]).ok();
+    save("second");
+    let later = [("WAYPOST_TEST_CLOCK", "2026-03-01T00:00:00Z".as_ref())];
+    let run = sandbox.way_with(&repo, &later, ["prune", "--closed-before", "14d"]);
+    assert_eq!(run.code, 0, "{run:?}");
+    save("pruned");
+    let subjects = |repo: &Path| -> Vec<Value> {
+        let data = sandbox.way(repo, ["log", &kept, "--json"]).data();
+        data["steps"].as_array().unwrap_or(data.as_array().unwrap_or(&Vec::new())).clone()
+    };
+    let before = (subjects(&repo).len(), titles(&sandbox, &repo));
+    assert!(before.0 >= 2, "{before:?}");
+
+    // A dry run changes nothing.
+    let dry = sandbox.way(&repo, ["migrate", "--home", "separate", "--dry-run", "--json"]).data();
+    assert_eq!((&dry["from"], &dry["home"], &dry["written"]), (&json!("main"), &json!("separate"), &json!(false)));
+    assert_eq!((status(&sandbox, &repo), ledger_of(&sandbox, &repo)["home"].clone()), (String::new(), json!("main")));
+
+    let moved = sandbox.way(&repo, ["migrate", "--home", "separate", "--json"]).data();
+    assert_eq!((&moved["home"], moved["issues"].as_u64()), (&json!("separate"), Some(before.1.len() as u64)));
+    assert!(!repo.join(LEDGER).exists());
+    save("separate");
+    assert_eq!((subjects(&repo).len(), titles(&sandbox, &repo)), before);
+    assert!(sandbox.git(&repo, ["log", "--format=%s", "waypost"]).contains("second"));
+    let shown = sandbox.way(&repo, ["show", &pruned, "--json"]);
+    assert!(shown.code == 0 && shown.stdout.contains("Pruned"), "{shown:?}");
+    add(&sandbox, &repo, &["In the branch"]);
+    let run = sandbox.way(&repo, ["sync"]);
+    assert_eq!(run.code, 0, "{run:?}");
+
+    // A branch from before has a copy of its own, which no command changes.
+    sandbox.git(&repo, ["switch", "-q", "-c", "before", "HEAD~1"]);
+    let copy = std::fs::read(repo.join(LEDGER)).unwrap();
+    assert_eq!(titles(&sandbox, &repo).len(), before.1.len() + 1);
+    add(&sandbox, &repo, &["On an old branch"]);
+    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), copy);
+    sandbox.git(&repo, ["switch", "-q", "main"]);
+
+    let all = titles(&sandbox, &repo);
+    for home in ["main", "branch", "main", "separate", "branch", "separate", "main"] {
+        let _ = sandbox.way(&repo, ["migrate", "--home", home]).ok();
+        assert_eq!(ledger_of(&sandbox, &repo)["home"], home);
+        assert_eq!(titles(&sandbox, &repo), all, "{home}");
+        save(home);
+        assert!(subjects(&repo).len() >= before.0, "{home}");
+        let shown = sandbox.way(&repo, ["show", &pruned, "--json"]);
+        assert!(shown.code == 0 && shown.stdout.contains("Pruned"), "{home}: {shown:?}");
+    }
+    assert_eq!(lines(&repo.join(LEDGER)).iter().filter(|line| line.contains("\"title\"")).count(), all.len());
+    let _ = sandbox.way(&repo, ["migrate", "--home", "elsewhere"]).fails(2);
+    let _ = sandbox.way(&repo, ["migrate", "--home", "main", "--move-to", "."]).fails(2);
+    let _ = sandbox.way(&repo, ["migrate"]).fails(2);
+}
+
+#[test]
+fn init_for_a_team_moves_an_existing_ledger_to_its_own_branch() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    add(&sandbox, &repo, &["Before"]);
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
+    let run = sandbox.way(&repo, ["init", "--team"]).ok();
+    assert!(run.stdout.contains("Issues are on the branch waypost"), "{}", run.stdout);
+    assert_eq!(titles(&sandbox, &repo), ["Before"]);
+    assert!(!repo.join(LEDGER).exists());
+    let again = sandbox.way(&repo, ["init", "--team", "--json"]).data();
+    assert_eq!(again["created"], json!([]));
+    // Without --team the ledger stays with the files.
+    let plain = sandbox.git_repo("plain");
+    let data = sandbox.way(&plain, ["init", "--json"]).data();
+    assert_eq!(data["ledger_home"], "main");
+}
+
+#[test]
+fn each_worktree_has_its_own_issues_in_the_branch_home() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["migrate", "--home", "branch"]).ok();
+    add(&sandbox, &repo, &["On main"]);
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
+    sandbox.git(&repo, ["worktree", "add", "-q", "-b", "topic", "../tree"]);
+    let tree = sandbox.path("tree");
+    add(&sandbox, &tree, &["On the topic"]);
+    assert_eq!(titles(&sandbox, &repo), ["On main"]);
+    assert_eq!(titles(&sandbox, &tree), ["On main", "On the topic"]);
+    assert_eq!(status(&sandbox, &tree), format!(" M {LEDGER}\n"));
+    // One home for all keeps the issues of every worktree.
+    let _ = sandbox.way(&repo, ["migrate", "--home", "separate"]).ok();
+    assert_eq!(titles(&sandbox, &repo), ["On main", "On the topic"]);
+    assert_eq!(titles(&sandbox, &tree), ["On main", "On the topic"]);
+}
+
+#[test]
+fn a_branch_switch_that_hides_issues_is_noted_once_with_the_way_out() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.git(&repo, ["branch", "old"]);
+    add(&sandbox, &repo, &["First"]);
+    add(&sandbox, &repo, &["Second"]);
+    let _ = sandbox.way(&repo, ["list"]).ok();
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "-q", "-m", "ledger"]);
+    sandbox.git(&repo, ["switch", "-q", "-c", "topic"]);
+    assert_eq!(sandbox.way(&repo, ["ready"]).stderr, "", "nothing is hidden");
+    sandbox.git(&repo, ["switch", "-q", "old"]);
+    let run = sandbox.way(&repo, ["list"]);
+    let note = "2 issues of branch topic are not on old, which is checked out now";
+    assert!(run.stderr.contains(note) && run.stderr.contains("way migrate --home separate"), "{run:?}");
+    assert!(!sandbox.way(&repo, ["list"]).stderr.contains("issues of branch"), "the note comes once");
+    sandbox.git(&repo, ["switch", "-q", "main"]);
+    assert_eq!(sandbox.way(&repo, ["list"]).stderr, "", "all are back");
+}
+
+#[test]
+fn a_jj_repository_keeps_a_separate_ledger_out_of_its_commits() {
+    for colocated in [true, false] {
+        let sandbox = sandbox();
+        let seed = sandbox.git_repo("seed");
+        sandbox.git(&seed, ["clone", "-q", "--bare", ".", "../project.git"]);
+        let clone = |name: &str| {
+            let how = if colocated { "--colocate" } else { "--no-colocate" };
+            sandbox.jj(&sandbox.path("."), ["git", "clone", "--quiet", how, "project.git", name]);
+            let repo = sandbox.path(name);
+            let _ = sandbox.way(&repo, ["config", "set", "ledger.home", "separate"]).ok();
+            repo
+        };
+        let one = clone("one");
+        add(&sandbox, &one, &["From one"]);
+        assert_eq!(sandbox.jj(&one, ["diff", "--name-only"]), "");
+        let commit = sandbox.jj(&one, ["log", "--no-graph", "-r", "@ | main", "-T", r#"commit_id ++ "\n""#]);
+        let done = sandbox.way(&one, ["sync", "--json"]).data();
+        assert!(done["pushed"].is_string() && done["upstream"] == "origin/waypost", "{done}");
+        let now = sandbox.jj(&one, ["log", "--no-graph", "-r", "@ | main", "-T", r#"commit_id ++ "\n""#]);
+        assert_eq!(now, commit, "the working copy and main stay where they were");
+        let two = clone("two");
+        assert_eq!(titles(&sandbox, &two), ["From one"]);
+        sandbox.jj(&two, ["new", "root()"]);
+        assert_eq!(titles(&sandbox, &two), ["From one"]);
+        add(&sandbox, &two, &["From two"]);
+        for repo in [&two, &one] {
+            let run = sandbox.way(repo, ["sync"]);
+            assert_eq!(run.code, 0, "{run:?}");
+        }
+        assert_eq!(titles(&sandbox, &one), ["From one", "From two"]);
+        // The ledger of a jj repository moves with its history too.
+        let _ = sandbox.way(&one, ["migrate", "--home", "main"]).ok();
+        sandbox.jj(&one, ["commit", "-m", "ledger"]);
+        assert_eq!(titles(&sandbox, &one), ["From one", "From two"]);
+        let _ = sandbox.way(&one, ["migrate", "--home", "separate"]).ok();
+        assert_eq!(titles(&sandbox, &one), ["From one", "From two"]);
+        assert!(!one.join(LEDGER).exists());
+    }
+}
+
+#[test]
+fn mercurial_says_which_homes_it_can_have() {
+    let sandbox = sandbox();
+    let repo = sandbox.hg_repo("repo");
+    let run = sandbox.way(&repo, ["migrate", "--home", "separate"]).fails(7);
+    assert!(run.stderr.contains("needs git or jj") && run.stderr.contains("repos.primary"), "{}", run.stderr);
+    let run = sandbox.way(&repo, ["init", "--team"]);
+    assert!(run.code == 0 && run.stderr.contains("only git and jj"), "{run:?}");
+    add(&sandbox, &repo, &["Mine"]);
+    assert!(repo.join(LEDGER).exists());
+}
