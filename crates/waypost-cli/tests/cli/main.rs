@@ -24,6 +24,7 @@ mod places;
 mod postgres;
 mod queues;
 mod race;
+mod seeds;
 mod serving;
 mod stores;
 mod support;

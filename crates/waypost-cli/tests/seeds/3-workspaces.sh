@@ -1,0 +1,47 @@
+# An isolated workspace for every job, kept, measured and cleaned safely.
+. "$SEEDS/lib.sh"
+
+repository project
+cd project
+echo original > file
+git add file
+git commit -q -m file
+
+step "Jobs that run at the same time do not touch each other's files, nor the repository"
+way job start --detach --type builder -- sh -c 'echo one > file; while [ ! -e "$HOME/go" ]; do sleep 0.05; done' > ../first
+way job start --detach --type builder -- sh -c 'echo two > file' > ../second
+first=$(sed 's/^Started job \([^ ]*\).*/\1/' ../first)
+second=$(sed 's/^Started job \([^ ]*\).*/\1/' ../second)
+way job wait "$second"
+touch "$HOME/go"
+way job wait "$first"
+[ "$(cat file)" = original ]
+[ -z "$(git status --porcelain)" ]
+
+step "The record of a job names its workspace, and the workspace is kept for debugging"
+workspace=$(way job show "$first" --json | sed 's/.*"workspace_dir":"\([^"]*\)".*/\1/')
+[ "$(cat "$workspace/file")" = one ]
+way job show "$first" | says "$workspace" "builder"
+
+step "The job knows its workspace before it starts"
+way job start -- sh -c '[ "$PWD" = "$WAYPOST_WORKSPACE" ] && [ -d "$WAYPOST_CONTEXT_DIR" ]'
+
+step "A failed job leaves its workspace and its log, too"
+exits_with 3 way job start -- sh -c 'echo broken; exit 3'
+way job list | says "failed"
+
+step "Disk usage is measured, limited and cleaned; unsaved work stays"
+way ws du | says "total"
+way ws gc --keep 0 --dry-run | says "would keep"
+way ws gc --keep 0
+[ "$(cat "$workspace/file")" = one ]
+exits_with 7 way ws rm "$first"
+
+step "Saved work can be removed and restored"
+snapshot=$(way ws snapshot "$first" --json | sed 's/.*"name":"\([^"]*\)".*/\1/')
+way ws rm "$first" --force
+[ ! -e "$workspace" ]
+way ws snapshots | says "$first"
+
+step "On request, the workspace of a job is removed when the job completes"
+way job start --cleanup --json -- true | says '"status":"completed"'
