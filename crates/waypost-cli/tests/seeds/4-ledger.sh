@@ -14,7 +14,7 @@ step "Use case 1: a contributor plans privately"
 git clone -q upstream project
 (cd project && git remote add upstream https://example.org/team/project)
 mkdir planning
-(cd planning && git init -q -b main && way init)
+(cd planning && git init -q -b main && way init && git add -A && git commit -q -m planning)
 cd project
 way config --add-repo ../planning --routing contributor
 mine=$(added "Explore dark mode implementation")
@@ -44,7 +44,7 @@ cd ..
 step "Use case 2: phases in repositories of their own, in one list"
 for phase in architecture implementation; do
     mkdir -p "work/$phase"
-    (cd "work/$phase" && git init -q -b main && way init)
+    (cd "work/$phase" && git init -q -b main && way init && git add -A && git commit -q -m "$phase")
 done
 repository big
 cd big

@@ -66,4 +66,4 @@ exits_with 3 way workflow create alone --repo-of nowhere
 unset WAYPOST_SCOPE
 
 step "In a repository's own database a workflow stays in that repository"
-exits_with 2 way workflow create across --repo-of ../library
+exits_with 7 way workflow create across --repo-of ../library

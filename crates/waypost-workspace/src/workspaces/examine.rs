@@ -170,7 +170,10 @@ fn examine_clone(plan: &Plan) -> Result<Findings> {
 fn count_unmerged(plan: &Plan, git: &Git) -> Result<usize> {
     let head = resolve(git, "HEAD")?;
     let mut known = targets(plan)?;
-    if merged_in_source(plan, &head)? == Merged::Squashed {
+    // Commits that change no file are in no other commit: their messages would be lost.
+    let tree = |commit: &str| git.command().args(["rev-parse", "--verify", &format!("{commit}^{{tree}}")]).stdout();
+    let changes_files = tree(plan.base()?)? != tree(&head)?;
+    if changes_files && merged_in_source(plan, &head)? == Merged::Squashed {
         known.push(head);
     }
     let known = known.iter().chain(&plan.base).chain(plan.upstream.iter().map(|(_, commit)| commit));

@@ -228,7 +228,7 @@ mod tests {
             assert_eq!(absolute_url(url, root), url);
         }
         for (url, absolute) in
-            [("../a.git", "/nowhere/at/all/../a.git"), ("a:b/../c", "a:b/../c"), ("./a:b", "/nowhere/at/all/a:b")]
+            [("../a.git", "/nowhere/at/all/../a.git"), ("a:b/../c", "a:b/../c"), ("./a:b", "/nowhere/at/all/./a:b")]
         {
             assert_eq!(absolute_url(url, root), absolute);
         }

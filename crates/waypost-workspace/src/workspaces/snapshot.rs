@@ -56,7 +56,14 @@ pub fn snapshots(plan: &Plan) -> Result<Vec<Snapshot>> {
         return copies(&plan.workspaces, plan.saved.as_deref(), plan.source.as_deref());
     }
     let mut all = snapshots_of(mirror_of(plan)?.path())?;
-    all.extend(saved::in_keeper(plan)?);
+    // The mirror has most of what is kept elsewhere.
+    let kept = saved::in_keeper(plan)?;
+    let is_new = |one: &Snapshot, all: &[Snapshot]| all.iter().all(|known| known.id != one.id);
+    for one in kept {
+        if is_new(&one, &all) {
+            all.push(one);
+        }
+    }
     Ok(all)
 }
 
