@@ -221,9 +221,9 @@ fn configuration_with_origins() {
             jobs.grace                      3s      time between asking a job to end and killing it
             jobs.log_limit                  64MiB   maximum size of the kept output of a job
             jobs.timeout                    -       maximum run time of a job
-            ledger.home                     main    where the ledger is: in the main worktree, in each worktree, or on a branch of its own (way migrate --home)
             lease.ttl                       -       time until an agent's claim expires without a renewal [default: 30m for issues, 10m for tasks]
             lease.ttl_human                 -       time until a person's claim expires without a renewal [default: it lasts until it is released]
+            ledger.home                     main    where the ledger is: in the main worktree, in each worktree, or on a branch of its own (way migrate --home)
             prefix                          way     prefix of the ids of new issues [default: the ledger's, else the name of the remote, else of the directory]
             prune.auto                      off     whether a change to an issue prunes a large ledger
             ready.unresolved                block   whether a dependency that is in no ledger blocks an issue

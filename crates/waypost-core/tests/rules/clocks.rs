@@ -31,7 +31,8 @@ impl Machine {
     }
 
     fn claim(&mut self, issue: &str) -> Lease {
-        self.0.write(PERSON, LeaseIssue { issue: issue.to_owned(), ttl_ms: Some(10 * 60_000) }).unwrap()
+        // Each issue has its own agent: a write of an agent renews its other leases.
+        self.0.write(issue, LeaseIssue { issue: issue.to_owned(), ttl_ms: Some(10 * 60_000) }).unwrap()
     }
 
     /// Expires due leases, and returns the minutes until the others expire, by the store's time.

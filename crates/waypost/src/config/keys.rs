@@ -71,12 +71,6 @@ pub static KEYS: &[Key] = &[
     personal("jobs.log_limit", ValueKind::Bytes, Some("64MiB"), "maximum size of the kept output of a job"),
     shared("jobs.timeout", ValueKind::Duration, None, "maximum run time of a job"),
     shared(
-        "ledger.home",
-        ValueKind::Choice(&["main", "branch", "separate"]),
-        Some("main"),
-        "where the ledger is: in the main worktree, in each worktree, or on a branch of its own (way migrate --home)",
-    ),
-    shared(
         "lease.ttl",
         ValueKind::Duration,
         None,
@@ -87,6 +81,12 @@ pub static KEYS: &[Key] = &[
         ValueKind::Duration,
         None,
         "time until a person's claim expires without a renewal [default: it lasts until it is released]",
+    ),
+    shared(
+        "ledger.home",
+        ValueKind::Choice(&["main", "branch", "separate"]),
+        Some("main"),
+        "where the ledger is: in the main worktree, in each worktree, or on a branch of its own (way migrate --home)",
     ),
     shared(
         "prefix",
