@@ -65,22 +65,21 @@ pub fn change_home(place: &Place, to: LedgerHome, dry_run: bool) -> Result<Moved
     let separate = separate_ledger(checkout);
     let path = if to == LedgerHome::Separate { separate.clone() } else { ledger_in(&root).0 };
     let target = Repo::of(checkout.clone(), root.clone(), path.clone());
-    let mut sources: Vec<PathBuf> = vec![ledger_in(&main).0, ledger_in(&current).0];
-    if from == LedgerHome::Branch {
-        let others = checkout.worktrees().into_iter().map(|listed| ledger_in(&listed.path).0);
-        sources.extend(others);
-    }
-    if from == LedgerHome::Separate || to == LedgerHome::Separate {
-        sources.push(separate.clone());
-    }
+    let in_main = ledger_in(&main).0;
+    let mut sources: Vec<PathBuf> = match from {
+        LedgerHome::Main => vec![in_main.clone()],
+        LedgerHome::Branch => checkout.worktrees().into_iter().map(|listed| ledger_in(&listed.path).0).collect(),
+        // Copies that branches still have from before.
+        LedgerHome::Separate if to == from => vec![in_main.clone(), ledger_in(&current).0],
+        LedgerHome::Separate => vec![separate.clone()],
+    };
     sources.retain(|source| *source != path && source.exists());
     sources.sort();
     sources.dedup();
-    let removed: Vec<PathBuf> = match to {
-        // Copies in other worktrees belong to other branches; they are not read any more.
-        LedgerHome::Separate => sources.iter().filter(|source| source.starts_with(&main)).cloned().collect(),
-        _ => sources.iter().filter(|source| **source == separate).cloned().collect(),
-    };
+    // Copies in other worktrees belong to other branches; they are not read any more.
+    let is_removed =
+        |source: &&PathBuf| **source == separate || (**source == in_main && to == LedgerHome::Separate && from != to);
+    let removed: Vec<PathBuf> = sources.iter().filter(is_removed).cloned().collect();
     check_inside(&path, &target.root)?;
     let union = |current: &[u8]| unite(current, &sources);
     let content = if dry_run {
@@ -173,16 +172,9 @@ pub(crate) fn hidden_issues(place: &Place) -> Result<Option<String>> {
     if home != LedgerHome::Main {
         return Ok(None);
     }
-    let is_missing = !path.exists();
-    if is_missing
-        && source.source == "default"
-        && let Some(note) = unused_branch(place)
-    {
-        return Ok(Some(note));
-    }
-    if is_missing && !checkout.private_dir.join(BRANCH_FILE).exists() {
-        // This clone has no issues.
-        return Ok(None);
+    if !path.exists() && !checkout.private_dir.join(BRANCH_FILE).exists() {
+        // This clone has no issues yet.
+        return Ok(if source.source == "default" { unused_branch(place) } else { None });
     }
     let (Some(branch), Some(root)) = (checkout.main_branch(), &checkout.main_root) else { return Ok(None) };
     // Before the comparison: the note is shown once, even if the comparison fails.

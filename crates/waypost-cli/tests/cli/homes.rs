@@ -248,10 +248,16 @@ fn each_worktree_has_its_own_issues_in_the_branch_home() {
     assert_eq!(titles(&sandbox, &repo), ["On main"]);
     assert_eq!(titles(&sandbox, &tree), ["On main", "On the topic"]);
     assert_eq!(status(&sandbox, &tree), format!(" M {LEDGER}\n"));
-    // One home for all keeps the issues of every worktree.
+    // One home for all keeps the issues of every worktree, and leaves the files of linked ones alone.
+    sandbox.git(&repo, ["worktree", "add", "-q", "-b", "nested", "nested"]);
+    let copies = [tree.join(LEDGER), repo.join("nested").join(LEDGER)];
+    let before = copies.clone().map(|copy| std::fs::read(copy).unwrap());
     let _ = sandbox.way(&repo, ["migrate", "--home", "separate"]).ok();
-    assert_eq!(titles(&sandbox, &repo), ["On main", "On the topic"]);
-    assert_eq!(titles(&sandbox, &tree), ["On main", "On the topic"]);
+    for repo in [&repo, &tree, &repo.join("nested")] {
+        assert_eq!(titles(&sandbox, repo), ["On main", "On the topic"]);
+    }
+    assert_eq!(copies.map(|copy| std::fs::read(copy).unwrap()), before);
+    assert!(!repo.join(LEDGER).exists());
 }
 
 #[test]

@@ -138,13 +138,14 @@ fn b22_an_existing_beads_ledger_is_used_in_place_and_keeps_its_fields() {
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.beads");
     let ledger = repo.join(".beads/issues.jsonl");
-    let theirs = "{\"id\":\"bd-1\",\"title\":\"Theirs\",\"x\":{\"deep\": 1.50},\"compaction_level\":0}\n{\"_type\":\"memory\",\"key\":\"k\"}\nnot json\n";
+    let theirs = "{\"id\":\"bd-0\",\"title\":\"Theirs\",\"x\":{\"deep\": 1.50},\"compaction_level\":0}\n{\"_type\":\"memory\",\"key\":\"k\"}\nnot json\n";
     sandbox.write(&ledger, theirs);
-    let _ = sandbox.way(&repo, ["update", "bd-1", "-p", "0"]).ok();
+    let _ = sandbox.way(&repo, ["update", "bd-0", "-p", "0"]).ok();
     let id = add(&sandbox, &repo, &["Ours"]);
+    assert!(id.starts_with("bd-"), "{id}");
     let found = lines(&ledger);
     assert!(
-        found[0].starts_with("{\"id\":\"bd-1\",\"title\":\"Theirs\",\"priority\":0,")
+        found[0].starts_with("{\"id\":\"bd-0\",\"title\":\"Theirs\",\"priority\":0,")
             && found[0].contains("\"x\":{\"deep\": 1.50},\"compaction_level\":0"),
         "{}",
         found[0]

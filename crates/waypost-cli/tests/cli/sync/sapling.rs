@@ -50,6 +50,7 @@ fn with_sapling<'a>(sandbox: &'a Sandbox, repo: &'a Path) -> impl Fn(&[&str]) ->
     let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
     let way = move |args: &[&str]| sandbox.way_with(repo, &[("PATH", path.as_ref())], args);
     let _ = way(&["config", "set", "prefix", "our"]).ok();
+    let _ = way(&["config", "set", "role", "maintainer"]).ok();
     let _ = way(&["add", "Ours"]).ok();
     way
 }
