@@ -204,6 +204,7 @@ pub(crate) fn record_first_branch(place: &Place) {
 }
 
 /// Records the branch of the main worktree, and returns the one that was recorded before, if it was another one.
+#[expect(clippy::disallowed_methods, reason = "a lost or torn record costs a note, and need not cost a sync")]
 fn record_branch(place: &Place) -> Option<String> {
     let checkout = place.checkout.as_ref()?;
     let branch = checkout.main_branch()?;
@@ -212,7 +213,6 @@ fn record_branch(place: &Place) -> Option<String> {
     if known.as_ref() == Some(&branch) {
         return None;
     }
-    // A crash may lose or tear the record; then a switch is not noted. It need not cost every command a sync.
     let written = waypost_fs::create_private_dir(&checkout.private_dir)
         .and_then(|()| std::fs::write(&record, format!("{branch}\n")));
     // If it cannot be written, the note would be shown by every command.

@@ -68,7 +68,7 @@ fn b4_b5_b27_three_repositories_are_one_list_and_each_write_goes_to_its_own_ledg
     let _ = sandbox.way(&one, ["show", "c-1", "--repo", "one"]).fails(3);
     let _ = sandbox.way(&one, ["list", "--repo", "nowhere"]).fails(3);
     let new = add(&sandbox, &one, &["New", "--repo", "three"]);
-    assert!(new.starts_with("three-"), "{new}");
+    assert!(new.starts_with("c-"), "its ledger decides the prefix: {new}");
     assert_eq!(lines(&three.join(LEDGER)).len(), 2);
 }
 
