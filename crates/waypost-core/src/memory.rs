@@ -10,9 +10,10 @@ use crate::id::{
     AgentId, CheckpointId, JobId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorkspaceId, WorktreeId,
 };
 use crate::model::{
-    Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, Dependency, DependencyKind, Event, EventQuery, Job,
-    JobQuery, Lease, Message, MessageState, NewEvent, Notice, Progress, Reach, Repository, SavedAnswer, Task,
-    TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
+    Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, DeferredChanges, Dependency, DependencyKind, Event,
+    EventQuery, Job, JobQuery, Lease, Message, MessageState, NewEvent, Notice, Progress, Reach, Repository,
+    SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace, WorkspaceQuery,
+    Worktree,
 };
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
@@ -39,6 +40,7 @@ struct Rows {
     templates: BTreeMap<TemplateId, Template>,
     answers: BTreeMap<String, SavedAnswer>,
     notices: BTreeMap<String, Notice>,
+    deferred: BTreeMap<String, DeferredChanges>,
     jobs: BTreeMap<JobId, Job>,
     workspaces: BTreeMap<WorkspaceId, Workspace>,
     anchor: Anchor,
@@ -695,6 +697,23 @@ impl Tx for MemoryTx<'_> {
 
     fn notice_remove(&mut self, issue: &str) -> Result<()> {
         self.rows.notices.remove(issue);
+        Ok(())
+    }
+
+    fn deferred_put(&mut self, deferred: &DeferredChanges) -> Result<()> {
+        self.need_worktree(&deferred.worktree_id)?;
+        self.rows.deferred.insert(deferred.key.clone(), deferred.clone());
+        Ok(())
+    }
+
+    fn deferred_list(&mut self) -> Result<Vec<DeferredChanges>> {
+        let mut deferred: Vec<_> = self.rows.deferred.values().cloned().collect();
+        deferred.sort_by(|a, b| (a.number, &a.key).cmp(&(b.number, &b.key)));
+        Ok(deferred)
+    }
+
+    fn deferred_remove(&mut self, key: &str) -> Result<()> {
+        self.rows.deferred.remove(key);
         Ok(())
     }
 

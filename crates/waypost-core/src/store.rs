@@ -9,9 +9,9 @@ use crate::clock::{self, Anchor, Reading, Remembered};
 use crate::error::Result;
 use crate::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use crate::model::{
-    Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Job, JobQuery, Lease, Message, NewEvent, Notice,
-    Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery,
-    Worktree,
+    Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, Message,
+    NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery,
+    Workspace, WorkspaceQuery, Worktree,
 };
 use crate::time::Timestamp;
 
@@ -255,6 +255,13 @@ pub trait Tx {
     fn notice_list(&mut self) -> Result<Vec<Notice>>;
     /// Deletes the delivered notice for an issue.
     fn notice_remove(&mut self, issue: &str) -> Result<()>;
+
+    /// Inserts deferred changes, or replaces those with the same key.
+    fn deferred_put(&mut self, deferred: &DeferredChanges) -> Result<()>;
+    /// Returns all deferred changes in the order of delivery.
+    fn deferred_list(&mut self) -> Result<Vec<DeferredChanges>>;
+    /// Deletes deferred changes by their key.
+    fn deferred_remove(&mut self, key: &str) -> Result<()>;
 
     /// Inserts a job, or replaces the one with its id.
     fn job_put(&mut self, job: &Job) -> Result<()>;

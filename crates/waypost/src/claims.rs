@@ -14,9 +14,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use waypost_core::ledger::ready::Reason;
-use waypost_core::model::{EventQuery, Lease, News, Notice, describe_end, kind};
+use waypost_core::model::{DeferredChanges, EventQuery, Lease, News, Notice, describe_end, kind};
 use waypost_core::op::{
-    ConfirmNotice, EndIssueLease, LeaseIssue, LeaseView, ListEvents, ListLeases, ListNotices, ListWorktrees, ShowTask,
+    ConfirmChanges, ConfirmNotice, EndIssueLease, LeaseIssue, LeaseView, ListEvents, ListLeases, ListNotices,
+    ListWorktrees, NoticeList, ShowTask,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
@@ -279,9 +280,12 @@ pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
     if session.is_absent() {
         return Ok(Vec::new());
     }
-    let notices = session.read(ListNotices {})?.notices;
+    let NoticeList { notices, deferred } = session.read(ListNotices {})?;
     // A workspace's copy of the ledger is not the ledger: a command that reaches it delivers them.
-    if notices.is_empty() || session.place.checkout.is_none() || session.place.unreachable_owner().is_some() {
+    if (notices.is_empty() && deferred.is_empty())
+        || session.place.checkout.is_none()
+        || session.place.unreachable_owner().is_some()
+    {
         return Ok(Vec::new());
     }
     let worktrees = session.read(ListWorktrees {})?.worktrees;
@@ -290,6 +294,11 @@ pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
         let worktree = worktrees.iter().find(|worktree| worktree.id == notice.worktree_id);
         worktree.is_some_and(|worktree| worktree.repository_id == repository)
     };
+    let is_own = |deferred: &&DeferredChanges| {
+        let worktree = worktrees.iter().find(|worktree| worktree.id == deferred.worktree_id);
+        worktree.is_some_and(|worktree| worktree.repository_id == repository)
+    };
+    deliver_changes(session, deferred.iter().filter(is_own))?;
     let mut outcomes = Vec::new();
     for notice in notices {
         let result = match deliver_notice(session, &notice) {
@@ -308,6 +317,35 @@ pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
         outcomes.push(NoticeOutcome { notice, result });
     }
     Ok(outcomes)
+}
+
+/// Makes deferred changes in the ledger, in their order, with their authors. What the ledger refuses is reported.
+///
+/// If this process ends between the change and its confirmation, the next one makes the change again: ids of new issues
+/// and comments derive from the key, so it adds none of them twice.
+fn deliver_changes<'a>(session: &mut Session, deferred: impl Iterator<Item = &'a DeferredChanges>) -> Result<()> {
+    for deferred in deferred {
+        let place = session.place.in_name_of(&deferred.actor);
+        let delivered = Ledger::of(&place).and_then(|ledger| {
+            ledger.apply_deferred(deferred, || Ok(session.read(ListNotices {})?.deferred.contains(deferred)))
+        });
+        let result = match delivered {
+            Ok(true) => "delivered".to_owned(),
+            // Another command delivered them.
+            Ok(false) => continue,
+            Err(error) if error.kind() == Kind::Unavailable => return Err(error),
+            Err(error) => {
+                let (actor, why) = (&deferred.actor, error.full_message());
+                session
+                    .warnings()
+                    .add([format!("the ledger refused a change that {actor} made in a workspace: {why}")]);
+                why
+            }
+        };
+        ensure_driver(&place);
+        session.write(ConfirmChanges { key: deferred.key.clone(), result })?;
+    }
+    Ok(())
 }
 
 /// Delivers one notice, and returns the outcome.
@@ -372,7 +410,8 @@ fn clear_mark(place: &Place, session: &mut Session) -> Result<()> {
 
 /// Returns whether the store has leases on issues or pending notices.
 fn has_leases_or_notices(session: &mut Session) -> Result<bool> {
-    Ok(!issue_leases(session)?.is_empty() || !session.read(ListNotices {})?.notices.is_empty())
+    let NoticeList { notices, deferred } = session.read(ListNotices {})?;
+    Ok(!notices.is_empty() || !deferred.is_empty() || !issue_leases(session)?.is_empty())
 }
 
 fn is_marked(place: &Place) -> bool {
@@ -399,11 +438,11 @@ fn mark(place: &Place) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use waypost_core::op::{ClaimTask, CreateWorkflow, FinishTask};
+    use waypost_core::op::{ClaimTask, CreateWorkflow, DeferChanges, FinishTask};
 
     use super::*;
     use crate::jobs::{self, Request, Settings};
-    use crate::ledger::{Edit, place_of};
+    use crate::ledger::{DependencyKind, Edit, Filter, New, Sort, place_of};
     use crate::operation::AppContext;
     use crate::ops;
 
@@ -479,5 +518,46 @@ mod tests {
         assert_ne!(deliver_notice(&mut ann, &notice).unwrap(), CLOSED);
         let found = Ledger::of(&place).unwrap().get(&issue).unwrap();
         assert_eq!((found.status.as_str(), found.assignee.as_deref()), ("in_progress", Some("bob")));
+    }
+
+    #[test]
+    fn deferred_changes_that_are_made_twice_add_nothing_twice() {
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = place_of(dir.path(), None).unwrap();
+        let mut ann = session(&place, "ann");
+        let edit = Edit { title: Some("New".to_owned()), ..Edit::default() };
+        let issue = Ledger::of(&place).unwrap().add(&edit).unwrap();
+        let changes = [Change::Add(edit.into()), Change::Comment(issue.clone(), "Once".to_owned())];
+        let changes = serde_json::to_value(changes).unwrap();
+        let deferred = ann.write(DeferChanges { key: "k".to_owned(), changes }).unwrap();
+        // A process that ends after the change and before its confirmation.
+        let ledger = Ledger::of(&place).unwrap();
+        assert!(ledger.apply_deferred(&deferred, || Ok(true)).unwrap());
+        deliver_notices(&mut ann).unwrap();
+        assert!(ann.read(ListNotices {}).unwrap().deferred.is_empty());
+        let ledger = Ledger::of(&place).unwrap();
+        assert_eq!(ledger.list(&Filter::default(), Sort::Priority).unwrap().len(), 2);
+        assert_eq!(ledger.get(&issue).unwrap().comments.len(), 1);
+        // Another command delivered them: nothing happens.
+        assert!(!ledger.apply_deferred(&deferred, || Ok(false)).unwrap());
+    }
+
+    #[test]
+    fn every_field_of_a_change_survives_its_deferral() {
+        let edit = Edit { title: Some("t".to_owned()), due_at: Some(None), priority: Some(1), ..Edit::default() };
+        let edit = Edit { defer_until: Some(Some(Timestamp::from_millis(5))), ..edit };
+        let new = New { edit: edit.clone(), name: Some("n".to_owned()), ..New::default() };
+        for change in [
+            Change::Add(new),
+            Change::Update("a".to_owned(), edit),
+            Change::Update("a".to_owned(), Edit::default()),
+            Change::Depend("a".to_owned(), "b".to_owned(), DependencyKind::Blocks),
+            Change::Undepend("a".to_owned(), "b".to_owned(), None),
+            Change::Forced(Box::new(Change::Close("a".to_owned(), None))),
+        ] {
+            let text = serde_json::to_string(&change).unwrap();
+            assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change, "{text}");
+        }
     }
 }

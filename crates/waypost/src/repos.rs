@@ -157,7 +157,10 @@ impl Repo {
     /// Describes which ledger cannot be reached, if this is a workspace's copy of it.
     fn unreachable_warning(&self) -> Option<String> {
         let reason = self.unreachable.as_ref()?;
-        Some(format!("issues are read from the workspace's copy, which may be old: {reason}"))
+        Some(format!(
+            "issues are read from the workspace's copy, which may be old, and changes wait in the store until the \
+             ledger can be reached: {reason}"
+        ))
     }
 }
 

@@ -183,6 +183,7 @@ fn store_facts() {
             agents                 0 rows
             answers                0 rows
             checkpoints            0 rows
+            deferred_changes       0 rows
             dependencies           0 rows
             events                 3 rows
             jobs                   0 rows

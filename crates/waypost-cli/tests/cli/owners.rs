@@ -272,7 +272,7 @@ fn without_its_owner_a_workspace_reads_its_copy_with_a_warning_and_never_changes
     let answer: Value = serde_json::from_str(&listed.stdout).unwrap();
     assert_eq!(answer["data"][0]["title"], "Known", "{}", listed.whole());
     assert!(answer["warnings"].to_string().contains("read from the workspace's copy"), "{}", listed.whole());
-    // Its store was the owner's: nothing can keep a change, and none is made to the copy.
+    // Its store was the owner's and is gone, too: nothing can keep a change, and none is made to the copy.
     for args in [["close", &known], ["add", "New"]] {
         let refused = run_in(&shop, &dir, &args).fails(8);
         assert!(refused.stderr.contains("is not at"), "{}", refused.stderr);
@@ -284,6 +284,68 @@ fn without_its_owner_a_workspace_reads_its_copy_with_a_warning_and_never_changes
     fs::rename(shop.sandbox.path("gone"), &shop.repo).unwrap();
     let _ = run_in(&shop, &dir, &["close", &known]).ok();
     assert_eq!(titles(&shop), [("Known".to_owned(), "closed".to_owned())]);
+}
+
+#[test]
+fn changes_made_without_the_owner_wait_in_the_store_and_are_delivered_once() {
+    let shop = shop_with_ledger();
+    let known = shop.way(["add", "Known", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    commit_all(&shop, &shop.repo.clone());
+    let job = run_in(&shop, &shop.repo, &["--global", "job", "start", "--json", "--", "true"]).data();
+    let dir = path(&job["workspace_dir"]).to_owned();
+    let before = ledger(&dir);
+    fs::rename(&shop.repo, shop.sandbox.path("gone")).unwrap();
+    let run = |args: &[&str]| {
+        let run = run_in(&shop, &dir, args);
+        assert_eq!(run.code, 0, "{}", run.whole());
+        run
+    };
+    let added = run(&["--actor", "ann", "add", "New", "--json"]);
+    let added = serde_json::from_str::<Value>(&added.stdout).unwrap();
+    assert!(added["warnings"].to_string().contains("changes wait in the store"), "{added}");
+    let new = added["data"]["id"].as_str().unwrap();
+    // A later change sees those that wait.
+    let _ = run(&["comment", new, "One"]);
+    let _ = run(&["comment", new, "Two"]);
+    let _ = run(&["close", &known[..known.len() - 1], "--reason", "done there"]);
+    let _ = run_in(&shop, &dir, &["close", "no-such-issue"]).fails(3);
+    assert_eq!((ledger(&dir), shop.sandbox.git(&dir, ["status", "--porcelain"])), (before.clone(), String::new()));
+    // The next command that reaches the ledger delivers them, with their authors. Another one delivers nothing.
+    fs::rename(shop.sandbox.path("gone"), &shop.repo).unwrap();
+    for _ in 0..2 {
+        let listed = run_in(&shop, &shop.repo, &["--global", "list", "--all", "--json"]).data();
+        let of = |title: &str| listed.as_array().unwrap().iter().find(|issue| issue["title"] == title).unwrap().clone();
+        assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
+        assert_eq!((&of("Known")["status"], &of("New")["id"]), (&json!("closed"), &json!(new)), "{listed}");
+        let shown = shop.way(["show", new, "--json"]).data();
+        let comments = shown["comments"].as_array().unwrap().iter();
+        let texts: Vec<_> = comments.map(|comment| comment["text"].as_str().unwrap()).collect();
+        assert_eq!((texts, &shown["created_by"]), (vec!["One", "Two"], &json!("ann")), "{shown}");
+    }
+    let events = run_in(&shop, &shop.repo, &["--global", "events", "--kind", "issues.", "--json"]).data();
+    let kinds: Vec<_> = events.as_array().unwrap().iter().map(|event| event["kind"].as_str().unwrap()).collect();
+    assert_eq!(kinds.iter().filter(|kind| **kind == "issues.delivered").count(), 4, "{kinds:?}");
+    assert_eq!(ledger(&dir), before);
+}
+
+#[test]
+fn a_deferred_change_that_the_ledger_refuses_is_reported_and_not_tried_again() {
+    let shop = shop_with_ledger();
+    let issue = shop.way(["add", "Known", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    commit_all(&shop, &shop.repo.clone());
+    let job = run_in(&shop, &shop.repo, &["--global", "job", "start", "--json", "--", "true"]).data();
+    let dir = path(&job["workspace_dir"]).to_owned();
+    fs::rename(&shop.repo, shop.sandbox.path("gone")).unwrap();
+    let run = run_in(&shop, &dir, &["comment", &issue, "Late"]);
+    assert_eq!(run.code, 0, "{}", run.whole());
+    fs::rename(shop.sandbox.path("gone"), &shop.repo).unwrap();
+    // Another program took the issue out of the ledger meanwhile.
+    shop.sandbox.write(shop.repo.join(".waypost/issues.jsonl"), "");
+    let run = run_in(&shop, &shop.repo, &["--global", "workflow", "list"]);
+    assert!(run.stderr.contains("refused a change"), "{}", run.whole());
+    let _ = run_in(&shop, &shop.repo, &["--global", "workflow", "list", "--json"]).ok();
+    let events = run_in(&shop, &shop.repo, &["--global", "events", "--kind", "issues.delivered", "--json"]).data();
+    assert!(events[0]["data"]["result"].as_str().unwrap().contains(&issue), "{events}");
 }
 
 #[test]

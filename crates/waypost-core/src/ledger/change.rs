@@ -1,5 +1,6 @@
 //! The changes to an issue. Each sets all fields that belong together, and `updated_at`.
 
+use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
@@ -19,7 +20,8 @@ pub struct Author<'a> {
 }
 
 /// The fields of an issue that a caller sets directly. `None` leaves a field alone; an empty string removes it.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct Edit {
     /// As in [`Issue`].
     pub title: Option<String>,
@@ -46,8 +48,10 @@ pub struct Edit {
     /// As in [`Issue`].
     pub external_ref: Option<String>,
     /// As in [`Issue`]; `Some(None)` removes it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub defer_until: Option<Option<Timestamp>>,
     /// As in [`Issue`]; `Some(None)` removes it.
+    #[serde(skip_serializing_if = "Option::is_none", deserialize_with = "present")]
     pub due_at: Option<Option<Timestamp>>,
     /// As in [`Issue`]; 0 removes it.
     pub estimated_minutes: Option<u32>,
@@ -55,6 +59,12 @@ pub struct Edit {
     pub add_labels: Vec<String>,
     /// Labels to remove.
     pub remove_labels: Vec<String>,
+}
+
+/// Reads a field that is present: null is a value, and not the same as no field.
+#[expect(clippy::option_option, reason = "set, removed, or unchanged")]
+fn present<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<Option<Timestamp>>, D::Error> {
+    Option::deserialize(deserializer).map(Some)
 }
 
 /// Creates the record of a new issue.

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use serde::{Deserialize, Serialize};
+
 use crate::error::{Error, Result};
 use crate::nearest::nearest;
 
@@ -85,7 +87,8 @@ pub fn priority(text: &str) -> Result<u8> {
 }
 
 /// The kind of a dependency on another issue.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub enum DependencyKind {
     /// The other issue blocks this one.
     Blocks,

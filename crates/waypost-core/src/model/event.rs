@@ -203,6 +203,10 @@ pub mod kind {
         ISSUE_FINISHED = "issue.finished";
         /// The notice reached the ledger.
         ISSUE_CLOSED = "issue.closed";
+        /// A caller changed issues without reaching their ledger; the store keeps the changes.
+        ISSUES_DEFERRED = "issues.deferred";
+        /// Deferred changes reached their ledger, or it refused them.
+        ISSUES_DELIVERED = "issues.delivered";
         /// A workflow was moved to another store; this store does not change it any more.
         WORKFLOW_MOVED = "workflow.moved";
         /// A workflow was imported from another store.

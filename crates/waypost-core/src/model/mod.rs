@@ -23,7 +23,7 @@ pub use event::{Event, EventQuery, NewEvent, kind};
 pub use job::{Job, JobQuery, JobStatus, Phase};
 pub use lease::{Lease, describe_end};
 pub use message::{Message, MessageKind, MessageState, Urgency};
-pub use notice::{News, Notice};
+pub use notice::{DeferredChanges, News, Notice};
 pub use repository::{Repository, Vcs};
 pub use task::{CandidateQuery, Candidates, Dependency, DependencyKind, Progress, Task, TaskStatus};
 pub use template::{Template, Variable};

@@ -1,7 +1,8 @@
-//! Notices: changes of issues that are not in the ledger yet.
+//! Notices and deferred changes: changes of issues that are not in the ledger yet.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
 use super::text_enum::text_enum;
 use crate::id::{TaskId, WorktreeId};
@@ -34,5 +35,23 @@ pub struct Notice {
     /// The worktree from which it was claimed or planned; its ledger has the issue.
     pub worktree_id: WorktreeId,
     /// When it happened.
+    pub created_at: Timestamp,
+}
+
+/// Changes of issues that a caller made without reaching their ledger, as one command made them. Delivery to the ledger
+/// removes them.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct DeferredChanges {
+    /// Their key. The ids of new issues and comments derive from it, so a second delivery adds nothing.
+    pub key: String,
+    /// Their place in the order of delivery.
+    pub number: u64,
+    /// The author.
+    pub actor: String,
+    /// The changes, as the application encodes them.
+    pub changes: Value,
+    /// The worktree of the caller. The ledger of its repository gets the changes.
+    pub worktree_id: WorktreeId,
+    /// When the caller made them.
     pub created_at: Timestamp,
 }

@@ -46,7 +46,9 @@ operations! {
         show_agent::ShowAgent,
     }
     issue {
+        confirm_changes::ConfirmChanges,
         confirm_notice::ConfirmNotice,
+        defer_changes::DeferChanges,
         end_issue_lease::EndIssueLease,
         lease_issue::LeaseIssue,
         list_leases::ListLeases,

@@ -1,6 +1,6 @@
-//! Messages, and notices about issues.
+//! Messages, notices about issues, and deferred changes of issues.
 
-use waypost_core::model::{Message, Notice};
+use waypost_core::model::{DeferredChanges, Message, Notice};
 
 table! {
     struct Message as message;
@@ -46,6 +46,22 @@ table! {
     }
 }
 
+table! {
+    struct DeferredChanges as deferred;
+    /// Replaces in place.
+    pub(crate) const DEFERRED_PUT: upsert into deferred_changes;
+    key {
+        key: text,
+    }
+    columns {
+        number: number,
+        actor: text,
+        changes: json,
+        worktree_id: parsed,
+        created_at: timestamp,
+    }
+}
+
 /// By primary key.
 pub(crate) const MESSAGE_GET: &str = select!(message, "messages WHERE id = ?1");
 /// The last entry of the unique index.
@@ -75,3 +91,8 @@ pub(crate) const MESSAGE_LIST_THREAD: &str = select!(message, "messages WHERE th
 pub(crate) const NOTICE_LIST: &str = select!(notice, "notices ORDER BY created_at, issue");
 /// By primary key.
 pub(crate) const NOTICE_REMOVE: &str = "DELETE FROM notices WHERE issue = ?1";
+
+/// A scan: deferred changes stay only until they are delivered.
+pub(crate) const DEFERRED_LIST: &str = select!(deferred, "deferred_changes ORDER BY number, key");
+/// By primary key.
+pub(crate) const DEFERRED_REMOVE: &str = "DELETE FROM deferred_changes WHERE key = ?1";

@@ -18,6 +18,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0004_store_state.sql"),
     include_str!("migrations/0005_bases.sql"),
     include_str!("migrations/0006_reach.sql"),
+    include_str!("migrations/0007_deferred_changes.sql"),
 ];
 
 /// The schema version this program reads and writes.

@@ -3,9 +3,9 @@
 use waypost_core::clock::{Anchor, Reading, Remembered};
 use waypost_core::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
-    Agent, CandidateQuery, Checkpoint, Dependency, Event, EventQuery, Job, JobQuery, Lease, Message, NewEvent, Notice,
-    Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery,
-    Worktree,
+    Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, Message,
+    NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery,
+    Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::store::Tx;
 use waypost_core::time::Timestamp;
@@ -409,6 +409,18 @@ impl Tx for SqlTx<'_> {
 
     fn notice_remove(&mut self, issue: &str) -> Result<()> {
         self.run(sql::NOTICE_REMOVE, cells![issue])
+    }
+
+    fn deferred_put(&mut self, deferred: &DeferredChanges) -> Result<()> {
+        self.put(deferred)
+    }
+
+    fn deferred_list(&mut self) -> Result<Vec<DeferredChanges>> {
+        self.all(sql::DEFERRED_LIST, &[])
+    }
+
+    fn deferred_remove(&mut self, key: &str) -> Result<()> {
+        self.run(sql::DEFERRED_REMOVE, cells![key])
     }
 
     fn job_put(&mut self, job: &Job) -> Result<()> {

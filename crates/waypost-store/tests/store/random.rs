@@ -118,6 +118,8 @@ fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
             tx.workspace_put(world.workspaces.last().unwrap()).unwrap();
         }
         _ if dice.roll(3) == 0 => tx.notice_remove(&dice.text()).unwrap(),
+        _ if dice.roll(3) == 0 => tx.deferred_remove(&dice.text()).unwrap(),
+        _ if dice.roll(2) == 0 => tx.deferred_put(&world.deferred(dice)).unwrap(),
         _ => tx.notice_put(&world.notice(dice)).unwrap(),
     }
 }
@@ -210,10 +212,11 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
             let name = world.templates.first().map(|template| template.name.clone()).filter(|name| !name.is_empty());
             let answer = world.answers.last();
             format!(
-                "{:?} {:?} {:?}",
+                "{:?} {:?} {:?} {:?}",
                 tx.template_list(dice.maybe(|_| name.as_deref()).flatten()).unwrap(),
                 answer.map(|answer| tx.answer_get(&answer.key).unwrap()),
                 tx.notice_list().unwrap(),
+                tx.deferred_list().unwrap(),
             )
         }
     }

@@ -8,10 +8,10 @@ use waypost_core::id::{
     WorktreeId,
 };
 use waypost_core::model::{
-    Agent, AgentStatus, Checkpoint, CheckpointKind, Dependency, DependencyKind, Identity, Job, JobStatus, Lease,
-    Message, MessageKind, MessageState, NewEvent, News, Notice, Phase, ProcessIdentity, Reach, Repository, Role,
-    SavedAnswer, Source, Strategy, Task, TaskStatus, Template, Urgency, Variable, Vcs, Workflow, WorkflowStatus,
-    Workspace, WorkspaceStatus, Worktree, kind,
+    Agent, AgentStatus, Checkpoint, CheckpointKind, DeferredChanges, Dependency, DependencyKind, Identity, Job,
+    JobStatus, Lease, Message, MessageKind, MessageState, NewEvent, News, Notice, Phase, ProcessIdentity, Reach,
+    Repository, Role, SavedAnswer, Source, Strategy, Task, TaskStatus, Template, Urgency, Variable, Vcs, Workflow,
+    WorkflowStatus, Workspace, WorkspaceStatus, Worktree, kind,
 };
 use waypost_core::time::Timestamp;
 
@@ -361,6 +361,17 @@ impl World {
             reason: dice.text(),
             actor: dice.text(),
             task_id: dice.maybe(|dice| dice.pick(&self.tasks).id),
+            worktree_id: self.worktree_id(dice),
+            created_at: dice.moment(),
+        }
+    }
+
+    pub(crate) fn deferred(&self, dice: &mut Dice) -> DeferredChanges {
+        DeferredChanges {
+            key: dice.text(),
+            number: u64::from(dice.small()),
+            actor: dice.text(),
+            changes: dice.value(),
             worktree_id: self.worktree_id(dice),
             created_at: dice.moment(),
         }

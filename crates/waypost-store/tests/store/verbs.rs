@@ -8,9 +8,10 @@ use serde_json::json;
 use waypost_core::clock::{Anchor, Doubt, Remembered};
 use waypost_core::id::{AgentId, Entropy, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
 use waypost_core::model::{
-    Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, Dependency, DependencyKind, EventQuery, Job, JobQuery,
-    Lease, Message, MessageKind, MessageState, NewEvent, Notice, Reach, Repository, Role, SavedAnswer, Source, Task,
-    TaskStatus, Template, Urgency, Vcs, Workflow, WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
+    Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, DeferredChanges, Dependency, DependencyKind,
+    EventQuery, Job, JobQuery, Lease, Message, MessageKind, MessageState, NewEvent, Notice, Reach, Repository, Role,
+    SavedAnswer, Source, Task, TaskStatus, Template, Urgency, Vcs, Workflow, WorkflowStatus, Workspace, WorkspaceQuery,
+    Worktree,
 };
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
@@ -437,6 +438,7 @@ pub(crate) fn g3_a_row_with_a_missing_reference_is_refused(store: &mut dyn Store
                 workspace_put,
                 Workspace { repository_id: elsewhere, ..world.workspace(dice) }
             ),
+            put!("deferred", deferred_put, DeferredChanges { worktree_id: nowhere.clone(), ..world.deferred(dice) }),
             put!("notice", notice_put, Notice { worktree_id: nowhere, ..world.notice(dice) }),
             put!("notice of task", notice_put, Notice { task_id: Some(task), ..world.notice(dice) }),
         ],

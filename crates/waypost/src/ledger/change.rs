@@ -1,5 +1,6 @@
 //! A change to issues as data, from a command, a line of a batch or a request.
 
+use serde::{Deserialize, Serialize};
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::vocabulary::DependencyKind;
 use waypost_core::model::{News, Notice};
@@ -8,7 +9,8 @@ use super::Edit;
 
 /// A change. It refers to an issue by its id, by a unique prefix of it, or by `$name` if the same transaction added the
 /// issue under that name.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
 pub enum Change {
     /// Add an issue.
     Add(New),
@@ -35,7 +37,8 @@ pub enum Change {
 }
 
 /// An issue to be added.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default)]
 pub struct New {
     /// Its fields.
     pub edit: Edit,
@@ -93,6 +96,23 @@ impl Change {
         match self {
             Change::Forced(change) => change.plain(),
             change => change,
+        }
+    }
+
+    /// Names the issue by its full id, so that the change means the same later, when a prefix may be ambiguous.
+    pub(super) fn with_id(&mut self, full: &str) {
+        match self {
+            Change::Claim(id) => *id = Some(full.to_owned()),
+            Change::Update(id, _)
+            | Change::Close(id, _)
+            | Change::Reopen(id)
+            | Change::Delete(id, _)
+            | Change::Release(id, _)
+            | Change::Comment(id, _)
+            | Change::Depend(id, ..)
+            | Change::Undepend(id, ..) => full.clone_into(id),
+            Change::Add(_) => {}
+            Change::Forced(change) => change.with_id(full),
         }
     }
 

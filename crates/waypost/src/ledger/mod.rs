@@ -10,13 +10,16 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use serde::Deserialize as _;
 use waypost_core::clock::Clock;
+use waypost_core::engine;
 use waypost_core::ledger::audit::{Audit, audit};
 use waypost_core::ledger::change::{self as rules, Author};
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::vocabulary::{Category, Statuses, Terms};
-use waypost_core::model::Notice;
+use waypost_core::model::{DeferredChanges, Notice};
+use waypost_core::op::{DeferChanges, ListNotices};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
@@ -27,7 +30,8 @@ use crate::history::find_in_history;
 use crate::homes;
 use crate::place::{Place, Request, ledger_in, separate_ledger};
 use crate::repos::{Repo, Repos, Route, check_inside, is_declared_contributor};
-use crate::system::clock;
+use crate::session::Session;
+use crate::system::{SystemEntropy, clock};
 
 pub use change::{Change, New};
 pub use transaction::Transaction;
@@ -357,6 +361,13 @@ impl Ledger {
         fence: impl Fn(&[String]) -> Result<()>,
     ) -> Result<Vec<(Record, usize)>> {
         let mut owners = self.owners(changes)?;
+        if let Some(number) = owners.iter().copied().find(|number| self.repos[*number].unreachable.is_some()) {
+            if let Some(other) = owners.iter().find(|other| **other != number) {
+                return Err(Error::unavailable("the changes are in several ledgers, and one cannot be reached")
+                    .hint(format!("change the issues of {} alone", self.repos[*other].path().display())));
+            }
+            return self.defer(changes, number, dry_run, fence);
+        }
         let is_one_ledger = owners.windows(2).all(|pair| pair[0] == pair[1]);
         // A dry run of one ledger does not see issues that were added by name in the dry run of another.
         let has_names = changes.iter().any(|(_, change)| matches!(change, Change::Add(New { name: Some(_), .. })));
@@ -402,6 +413,78 @@ impl Ledger {
             })?;
         }
         Ok(records)
+    }
+
+    /// Keeps changes in the store, because their ledger cannot be reached. Returns the issues as they are after the changes,
+    /// seen from the workspace's copy of the ledger and the changes that wait already.
+    fn defer(
+        &self,
+        changes: &[(&str, &Change)],
+        number: usize,
+        dry_run: bool,
+        fence: impl Fn(&[String]) -> Result<()>,
+    ) -> Result<Vec<(Record, usize)>> {
+        self.require_role(number)?;
+        let reason = self.repos[number].unreachable.clone().unwrap_or_default();
+        let context = format!("the ledger cannot be reached ({reason}), and the store cannot keep the change");
+        let mut session = Session::open(self.place.clone()).map_err(|error| error.within(&context))?;
+        let waiting = session.read(ListNotices {}).map_err(|error| error.within(&context))?.deferred;
+        let own = session.worktree().id.clone();
+        let waiting: Vec<_> = waiting.into_iter().filter(|waiting| waiting.worktree_id == own).collect();
+        let key = self.key.clone().unwrap_or_else(|| engine::own_key(&mut SystemEntropy));
+        // Nothing is written: the transaction is discarded.
+        let locks = LedgerLocks::acquire(&[&self.ledgers.files()[number]])?;
+        let records = self.transaction_under(&locks, number, |transaction| {
+            transaction.discard();
+            for waiting in &waiting {
+                for (position, change) in decode(&waiting.changes)?.iter().enumerate() {
+                    transaction.key = Some(position_key(&waiting.key, position));
+                    // It may fail when it is delivered, too.
+                    let _ = transaction.apply(change);
+                }
+            }
+            let of_holder = changes.iter().filter_map(|(_, change)| change.of_holder());
+            let of_holder: Vec<String> = of_holder.filter_map(|id| transaction.find(id).ok()).collect();
+            if !of_holder.is_empty() {
+                fence(&of_holder)?;
+            }
+            let apply = |(position, (place, change)): (usize, &(&str, &Change))| {
+                transaction.key = Some(position_key(&key, position));
+                transaction.apply(change).map_err(|error| at(place, error))
+            };
+            changes.iter().enumerate().map(apply).collect::<Result<Vec<Record>>>()
+        })?;
+        if !dry_run {
+            let full = |((_, change), record): (&(&str, &Change), &Record)| {
+                let mut change = (*change).clone();
+                change.with_id(&record.text("id").unwrap_or_default());
+                change
+            };
+            let changes: Vec<Change> = changes.iter().zip(&records).map(full).collect();
+            let changes = serde_json::to_value(changes).map_err(|error| Error::internal(error.to_string()))?;
+            session.write(DeferChanges { key, changes }).map_err(|error| error.within(&context))?;
+        }
+        Ok(records.into_iter().map(|record| (record, number)).collect())
+    }
+
+    /// Makes deferred changes in the first ledger, as one transaction, if `is_current` still holds under its lock. Making
+    /// them twice adds no second issue or comment.
+    pub(crate) fn apply_deferred(
+        &self,
+        deferred: &DeferredChanges,
+        mut is_current: impl FnMut() -> Result<bool>,
+    ) -> Result<bool> {
+        let changes = decode(&deferred.changes)?;
+        self.transaction_in(0, |transaction| {
+            if !is_current()? {
+                return Ok(false);
+            }
+            for (position, change) in changes.iter().enumerate() {
+                transaction.key = Some(position_key(&deferred.key, position));
+                transaction.apply(change)?;
+            }
+            Ok(true)
+        })
     }
 
     /// Returns the blockers of issues to be opened that were closed before they were pruned.
@@ -599,10 +682,15 @@ impl Ledger {
 
     /// Fails if the user may not write a ledger.
     pub(crate) fn require_writable(&self, number: usize) -> Result<()> {
-        if self.may_write(number) {
+        self.require_role(number)?;
+        self.require_reachable(number)
+    }
+
+    /// Fails if the user's role does not allow to write a ledger.
+    fn require_role(&self, number: usize) -> Result<()> {
+        if number != 0 || !self.route.is_protected {
             return Ok(());
         }
-        self.require_reachable(number)?;
         Err(Error::refused(format!(
             "you may not write the ledger of {}: {}",
             self.repos[0].path().display(),
@@ -634,7 +722,7 @@ impl Ledger {
         self.ledgers.change_under(locks, number, author.now, |draft| {
             let terms = self.ledgers.terms();
             let mut transaction = Transaction::new(draft, terms, repo, visibility, author, entropy.clone());
-            transaction.key = self.key.as_deref();
+            transaction.key.clone_from(&self.key);
             change(&mut transaction)
         })
     }
@@ -669,6 +757,17 @@ impl Ledger {
     pub fn audit(&self, number: usize) -> Result<Audit> {
         self.ledgers.files()[number].read().map(|document| audit(&document))
     }
+}
+
+/// Decodes deferred changes.
+fn decode(changes: &serde_json::Value) -> Result<Vec<Change>> {
+    Vec::<Change>::deserialize(changes)
+        .map_err(|error| Error::damaged("the store has deferred changes that cannot be read").because(error))
+}
+
+/// Returns the key of one of several deferred changes.
+fn position_key(key: &str, position: usize) -> String {
+    format!("{key}-{position}")
 }
 
 /// Retries a change that failed because another command moved its issue to another ledger. `attempt` sets the flag in that

@@ -32,7 +32,7 @@ pub struct Transaction<'a, 'b> {
     /// The visibility of new issues, if it is restricted.
     visibility: Option<Visibility>,
     /// Idempotency key: ids of new issues and comments derive from it instead of being random.
-    pub(super) key: Option<&'a str>,
+    pub(super) key: Option<String>,
     entropy: RepeatableEntropy,
     /// The names of issues that this transaction added.
     pub(super) names: Names,
@@ -180,7 +180,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
         let mut id = String::new();
         let mut by_key = Counter(0);
         for _ in 0..MAX_ID_ATTEMPTS {
-            id = match self.key {
+            id = match self.key.as_deref() {
                 Some(key) => issue_id::generate(&prefix, "", key, Timestamp::from_millis(0), &mut by_key),
                 None => issue_id::generate(&prefix, title, text, self.author.now, &mut self.entropy),
             };
@@ -273,7 +273,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
             return Err(Error::invalid("a comment needs a text"));
         }
         let id = self.find(id)?;
-        let comment = match self.key {
+        let comment = match self.key.as_deref() {
             Some(key) => issue_id::generate("c", key, &id, Timestamp::from_millis(0), &mut Counter(0)),
             None => issue_id::generate("c", text, &id, self.author.now, &mut self.entropy),
         };

@@ -92,8 +92,10 @@ fn claiming_an_issue_over_http_marks_it_in_the_ledger_and_releasing_it_unmarks_i
 const INTERNAL: &[(&str, &str)] = &[
     ("accept_failover", "/api/v1/failovers/accept"),
     ("change_workspace", "/api/v1/workspaces/x/change"),
+    ("confirm_changes", "/api/v1/issues/x/confirm-changes"),
     ("confirm_notice", "/api/v1/issues/x/confirm-notice"),
     ("create_workspace", "/api/v1/workspaces"),
+    ("defer_changes", "/api/v1/issues/x/defer"),
     ("dump_workflow", "/api/v1/workflows/x/dump"),
     ("end_issue_lease", "/api/v1/issues/x/end-issue-lease"),
     ("finish_job", "/api/v1/jobs/x/finish"),

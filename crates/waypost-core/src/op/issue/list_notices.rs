@@ -1,14 +1,14 @@
-//! Lists the undelivered notices to ledgers about their issues.
+//! Lists what ledgers have not received yet: notices about their issues, and deferred changes.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::model::Notice;
+use crate::model::{DeferredChanges, Notice};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
 
-/// Lists the undelivered notices to ledgers about their issues.
+/// Lists what ledgers have not received yet: notices about their issues, and deferred changes.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListNotices {}
 
@@ -17,6 +17,9 @@ pub struct ListNotices {}
 pub struct NoticeList {
     /// The notices, oldest first.
     pub notices: Vec<Notice>,
+    /// Changes that callers made without reaching the ledger, oldest first.
+    #[serde(default)]
+    pub deferred: Vec<DeferredChanges>,
 }
 
 impl Operation for ListNotices {
@@ -29,6 +32,6 @@ impl Operation for ListNotices {
 
 impl StoreOperation for ListNotices {
     fn run(self, cx: &mut OpContext<'_>) -> Result<NoticeList> {
-        Ok(NoticeList { notices: cx.tx.notice_list()? })
+        Ok(NoticeList { notices: cx.tx.notice_list()?, deferred: cx.tx.deferred_list()? })
     }
 }
