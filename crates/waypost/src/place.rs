@@ -348,16 +348,17 @@ impl Place {
             let location = self.location(named, WAYPOST_DB)?;
             return Ok(StoreChoice { location, scope: None, source: Source::new("env", WAYPOST_DB) });
         }
-        let (scope, source) = match self.request.scope {
-            Some((scope, flag)) => (scope, Source::new("flag", flag)),
-            None => match self.recorded_store()? {
-                Some(recorded) => return Ok(recorded),
-                None => {
-                    let (scope, source) = self.configured_scope()?;
-                    let workspace = self.workspace.as_ref().filter(|_| scope != Scope::Global);
-                    (scope, workspace.map_or_else(|| source.clone(), |workspace| source.clone().of_owner(workspace)))
-                }
-            },
+        let (scope, source) = if let Some((scope, flag)) = self.request.scope {
+            (scope, Source::new("flag", flag))
+        } else {
+            if let Some(recorded) = self.recorded_store()? {
+                return Ok(recorded);
+            }
+            let (scope, source) = self.configured_scope()?;
+            match self.workspace.as_ref().filter(|_| scope != Scope::Global) {
+                Some(workspace) => (scope, source.of_owner(workspace)),
+                None => (scope, source),
+            }
         };
         Ok(StoreChoice { location: self.location_of_scope(scope)?, scope: Some(scope), source })
     }

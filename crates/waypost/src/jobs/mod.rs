@@ -172,23 +172,19 @@ pub(crate) fn check_settings(
     repository: Option<&RepositoryId>,
     is_of_task: bool,
 ) -> Result<()> {
-    match &settings.workspace {
-        Some(known) => {
-            let known = workspaces::find(session, known)?.workspace;
-            workspaces::check_reusable(&known)
-        }
-        None => {
-            let request = WorkspaceRequest {
-                repository,
-                is_of_task,
-                strategy: settings.strategy,
-                base: settings.base.as_deref().filter(|base| ![PLAN, HEAD].contains(base)),
-                branch: settings.branch.as_deref(),
-                ..WorkspaceRequest::default()
-            };
-            workspaces::check(session, &request)
-        }
+    if let Some(known) = &settings.workspace {
+        let known = workspaces::find(session, known)?.workspace;
+        return workspaces::check_reusable(&known);
     }
+    let request = WorkspaceRequest {
+        repository,
+        is_of_task,
+        strategy: settings.strategy,
+        base: settings.base.as_deref().filter(|base| ![PLAN, HEAD].contains(base)),
+        branch: settings.branch.as_deref(),
+        ..WorkspaceRequest::default()
+    };
+    workspaces::check(session, &request)
 }
 
 /// Returns the settings of a job.
