@@ -229,8 +229,8 @@ impl Session {
         }
     }
 
-    /// Renews the leases of the calling agent that have used up a third of their time, if the store can be written at once.
-    /// Every write does so anyway. A server renews the leases of its clients when they write.
+    /// Renews the leases of the calling agent if one on an issue has used up a third of its time, and the store can be written
+    /// at once. Every write does so anyway. A server renews the leases of its clients when they write.
     pub(crate) fn renew_leases(&mut self) -> Result<()> {
         let name = self.caller.agent.clone();
         let (Some(name), Backend::Local(store)) = (name, &mut self.store) else { return Ok(()) };
@@ -241,7 +241,7 @@ impl Session {
             let now = tx.now()?;
             let Some(agent) = tx.agent_named(&name)? else { return Ok(false) };
             let held = tx.lease_list(Some(&agent.id))?;
-            Ok(held.iter().any(|lease| lease.expires_at > now && lease.is_renewal_due(now)))
+            Ok(held.iter().any(|lease| !lease.is_on_task() && lease.expires_at > now && lease.is_renewal_due(now)))
         })?;
         if is_due {
             self.try_write(|session| session.write(Heartbeat { task: None, workflow: None, epoch: None }))?;

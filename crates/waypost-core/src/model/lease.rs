@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::id::{AgentId, WorktreeId};
+use crate::id::{AgentId, TaskId, WorktreeId};
 use crate::time::{Timestamp, never_as_null};
 
 /// The right to work on one task or issue. The row stays after the lease ends, because the epoch must never go back.
@@ -35,6 +35,11 @@ impl Lease {
     /// Returns whether it lasts until it is released, as a person's does.
     pub fn is_unlimited(&self) -> bool {
         self.ttl_ms == 0
+    }
+
+    /// Returns whether it is on a task, and not on an issue.
+    pub fn is_on_task(&self) -> bool {
+        self.subject.parse::<TaskId>().is_ok()
     }
 
     /// Returns whether it has used up a third of its time since it was last renewed.

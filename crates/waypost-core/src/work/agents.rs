@@ -75,8 +75,8 @@ fn fresh(cx: &mut OpContext<'_>, name: &str, role: Role) -> Agent {
     }
 }
 
-/// Records a heartbeat and renews leases of the agent. An agent with a timeout of its own is offline exactly after it, and loses its leases. The
-/// default timeout is extended to the longest lease that the agent holds.
+/// Records a heartbeat and renews the agent's leases on issues. An agent with a timeout of its own is offline exactly after
+/// it, and loses its leases. The default timeout is extended to the longest lease that the agent holds.
 pub(crate) fn touch(cx: &mut OpContext<'_>, agent: &mut Agent) -> Result<()> {
     let held = cx.tx.lease_list(Some(&agent.id))?;
     lease::renew_own(cx, held.clone(), false)?;

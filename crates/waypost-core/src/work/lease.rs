@@ -72,11 +72,15 @@ pub(crate) fn renew_for(cx: &mut OpContext<'_>, lease: &mut Lease, ttl_ms: Optio
 }
 
 /// Renews the leases of an agent, except those on tasks that a job works on: the job's supervisor renews these, so that
-/// they expire with it. Renews only those that have used up a third of their time, unless `all`. Returns the renewed ones.
+/// they expire with it. Returns the renewed ones.
+///
+/// Without `all` it renews leases on issues that have used up a third of their time, and none on tasks: an agent that was
+/// restarted under its name and works on other tasks must not keep those of its former process for ever.
 pub(crate) fn renew_own(cx: &mut OpContext<'_>, held: Vec<Lease>, all: bool) -> Result<Vec<Lease>> {
     let mut renewed = Vec::new();
     for mut lease in held {
-        if (all || lease.is_renewal_due(cx.now)) && !has_live_job(cx, &lease)? {
+        let is_due = !lease.is_on_task() && lease.is_renewal_due(cx.now);
+        if (all || is_due) && !has_live_job(cx, &lease)? {
             renew(cx, &mut lease)?;
             renewed.push(lease);
         }

@@ -5,8 +5,8 @@ use waypost_core::context::{Caller, LeaseTimes};
 use waypost_core::model::{Lease, ProcessIdentity, TaskStatus, WorkflowStatus};
 use waypost_core::op::{
     AddTask, AssignTask, BeginSupervision, ClaimTask, Claimed, CompleteMerge, CreateJobRecord, CreateWorkflow,
-    ExpireDue, FailTask, FinishJob, GetContext, IntroduceAgent, LeaseIssue, RecordJobStarted, RemoveTask, ReopenTask,
-    ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow, SummarizeWorkflow,
+    ExpireDue, FailTask, FinishJob, GetContext, IntroduceAgent, LeaseIssue, ListLeases, RecordJobStarted, RemoveTask,
+    ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow, SummarizeWorkflow,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
@@ -345,19 +345,23 @@ fn the_lease_of_a_person_has_no_end_unless_the_configuration_limits_it() {
 }
 
 #[test]
-fn every_write_of_an_agent_renews_its_leases_that_have_used_up_a_third_of_their_time() {
+fn every_write_of_an_agent_renews_its_leases_on_issues_and_not_those_on_other_tasks() {
     let mut bench = Bench::new();
     bench.start(&json!([{ "name": "a" }]));
-    let lease = bench.claim("agent1", "a").unwrap().lease;
-    let end = |bench: &mut Bench| bench.task("a").expires_at.unwrap().as_millis();
-    let write = |bench: &mut Bench, now: i64| {
+    let task = bench.claim("agent1", "a").unwrap().lease;
+    let issue = bench.0.write("agent1", LeaseIssue { issue: "i-1".to_owned(), ttl_ms: Some(600_000) }).unwrap();
+    let mut ends_after_write_at = |now: i64| {
         bench.0.set_now(now);
-        bench.0.write("agent1", LeaseIssue { issue: "i-1".to_owned(), ttl_ms: None }).unwrap();
+        bench.0.write("agent1", LeaseIssue { issue: "i-2".to_owned(), ttl_ms: None }).unwrap();
+        let leases = bench.0.read("agent1", ListLeases {}).unwrap().leases;
+        let end = |subject: &str| {
+            leases.iter().find(|seen| seen.lease.subject == subject).unwrap().lease.expires_at.as_millis()
+        };
+        (end(&issue.subject), end(&task.subject))
     };
-    write(&mut bench, 100_000);
-    assert_eq!(end(&mut bench), lease.expires_at.as_millis(), "most of its time is left");
-    write(&mut bench, 500_000);
-    assert_eq!(end(&mut bench), 500_000 + 600_000);
+    let task_end = task.expires_at.as_millis();
+    assert_eq!(ends_after_write_at(100_000), (issue.expires_at.as_millis(), task_end), "most of the time is left");
+    assert_eq!(ends_after_write_at(500_000), (500_000 + 600_000, task_end));
 }
 
 fn job_on(task: &str) -> CreateJobRecord {

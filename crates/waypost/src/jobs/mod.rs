@@ -182,6 +182,7 @@ pub(crate) fn check_settings(
         strategy: settings.strategy,
         base: settings.base.as_deref().filter(|base| ![PLAN, HEAD].contains(base)),
         branch: settings.branch.as_deref(),
+        include_changes: settings.include_changes,
         ..WorkspaceRequest::default()
     };
     workspaces::check(session, &request)

@@ -87,6 +87,9 @@ pub enum Creation {
 ///
 /// Of a repository that has to be cloned from its remote, it checks nothing: that would take a connection.
 pub fn check(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<()> {
+    if request.include_changes {
+        check_includes(request, &[])?;
+    }
     let start = start_of(session, request)?;
     if start.checkout.is_none() {
         return Ok(());

@@ -573,7 +573,7 @@ fn a_job_includes_the_uncommitted_changes_of_the_checkout_on_request() {
         assert_eq!(refs, "refs/heads/main\n");
     }
     assert_eq!(state_of(&shop)[1..], before[1..]);
-    let refused = shop.way(["job", "start", "--include-changes", "--base", "main~1", "--", "true"]).fails(1).stderr;
+    let refused = shop.way(["job", "start", "--include-changes", "--base", "main~1", "--", "true"]).fails(2).stderr;
     assert!(
         refused.contains("cannot include the uncommitted changes of the checkout: the job starts from main~1"),
         "{refused}"

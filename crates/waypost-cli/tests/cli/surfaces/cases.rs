@@ -84,9 +84,13 @@ fn wait_for_output(sandbox: &Sandbox, filled: &dyn Fn(&str) -> String, repo: &Pa
     until("the job prints", || sandbox.way(repo, ["job", "logs", &filled("$jb1")]).stdout.contains("hello"));
 }
 
-/// Waits until the cancelled job is over.
+/// Waits until the cancelled job is over, and its supervisor has measured the workspace, which is an event too.
 fn wait_for_end(sandbox: &Sandbox, filled: &dyn Fn(&str) -> String, repo: &Path) {
     let _ = sandbox.way(repo, ["job", "wait", &filled("$jb1")]);
+    until("the workspace is measured", || {
+        let listed = sandbox.way(repo, ["ws", "list", "--json"]).data();
+        listed.as_array().unwrap().iter().all(|seen| seen["status"] != "active" && !seen["size"].is_null())
+    });
 }
 
 /// Every operation on the store of one repository.
