@@ -131,6 +131,12 @@ pub(crate) fn describe_worktree(row: &impl Placed) -> Option<String> {
 
 /// Describes the repositories of a record, in a store that several share.
 pub(crate) fn describe_repositories(session: &Session, row: &impl Placed) -> Option<String> {
-    let names: Vec<_> = row.repositories().into_iter().map(|(_, name)| name).collect();
-    (session.caller().is_shared && !names.is_empty()).then(|| names.join(", "))
+    let repositories = row.repositories();
+    // A client does not know whether repositories share the store of a server.
+    let is_own = repositories.iter().all(|(id, _)| **id == session.repository().id);
+    if !session.caller().is_shared || repositories.is_empty() || (is_own && session.is_served()) {
+        return None;
+    }
+    let names: Vec<_> = repositories.into_iter().map(|(_, name)| name).collect();
+    Some(names.join(", "))
 }

@@ -310,9 +310,10 @@ fn changes_made_without_the_owner_wait_in_the_store_and_are_delivered_once() {
     let _ = run(&["close", &known[..known.len() - 1], "--reason", "done there"]);
     let _ = run_in(&shop, &dir, &["close", "no-such-issue"]).fails(3);
     assert_eq!((ledger(&dir), shop.sandbox.git(&dir, ["status", "--porcelain"])), (before.clone(), String::new()));
-    // The next command that reaches the ledger delivers them, with their authors. Another one delivers nothing.
+    // The next write that reaches the ledger delivers them, with their authors. Another one delivers nothing.
     fs::rename(shop.sandbox.path("gone"), &shop.repo).unwrap();
     for _ in 0..2 {
+        let _ = run_in(&shop, &shop.repo, &["--global", "agent", "heartbeat"]).ok();
         let listed = run_in(&shop, &shop.repo, &["--global", "list", "--all", "--json"]).data();
         let of = |title: &str| listed.as_array().unwrap().iter().find(|issue| issue["title"] == title).unwrap().clone();
         assert_eq!(listed.as_array().unwrap().len(), 2, "{listed}");
@@ -341,9 +342,9 @@ fn a_deferred_change_that_the_ledger_refuses_is_reported_and_not_tried_again() {
     fs::rename(shop.sandbox.path("gone"), &shop.repo).unwrap();
     // Another program took the issue out of the ledger meanwhile.
     shop.sandbox.write(shop.repo.join(".waypost/issues.jsonl"), "");
-    let run = run_in(&shop, &shop.repo, &["--global", "workflow", "list"]);
+    let run = run_in(&shop, &shop.repo, &["--global", "agent", "heartbeat"]);
     assert!(run.stderr.contains("refused a change"), "{}", run.whole());
-    let _ = run_in(&shop, &shop.repo, &["--global", "workflow", "list", "--json"]).ok();
+    let _ = run_in(&shop, &shop.repo, &["--global", "agent", "heartbeat", "--json"]).ok();
     let events = run_in(&shop, &shop.repo, &["--global", "events", "--kind", "issues.delivered", "--json"]).data();
     assert!(events[0]["data"]["result"].as_str().unwrap().contains(&issue), "{events}");
 }
