@@ -174,16 +174,7 @@ impl Worker {
     /// Returns the running jobs that an earlier worker of the same name started on this machine.
     fn still_running(session: &mut Session, machine: &str) -> Result<Vec<JobId>> {
         let name = session.place.agent().unwrap_or_else(|| session.place.actor());
-        let live = session
-            .call(ListJobs {
-                status: None,
-                live: true,
-                task: None,
-                worktree_id: None,
-                repository: None,
-                limit: Some(u32::MAX),
-            })?
-            .jobs;
+        let live = session.call(ListJobs::live())?.jobs;
         let is_ours = |view: &JobView| {
             view.agent.as_ref() == Some(&name)
                 && view.job.machine.as_deref() == Some(machine)

@@ -267,6 +267,16 @@ impl<'a> Objects<'a> {
         Err(unreachable(&format!("cannot fetch {}", remote.shown()), &error))
     }
 
+    /// Fetches the upstream branch, and returns its commit. A dry run returns the commit that is known already.
+    pub(super) fn fetch_upstream(&self, remote: &Remote) -> Result<Option<String>> {
+        let known = format!("refs/remotes/{}/{}", remote.name, remote.bookmark());
+        let is_dry_run = self.work.request.dry_run;
+        let known = if is_dry_run { self.resolve(&known)? } else { None };
+        self.work.say(&format!("Fetching {}", remote.shown()));
+        let fetched = self.fetch(remote, &Objects::fetched_ref())?;
+        Ok(if is_dry_run { known } else { fetched })
+    }
+
     /// Returns the merge base's ledger of a branch and its upstream.
     pub(super) fn base(&self, branch: &str, head: Option<&str>, upstream: Option<&str>) -> Result<Option<TreeEntry>> {
         let (Some(head), Some(upstream)) = (head, upstream) else { return Ok(None) };

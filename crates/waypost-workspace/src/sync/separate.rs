@@ -63,14 +63,7 @@ fn check_not_checked_out(checkout: &Checkout) -> Result<()> {
 impl Adapter for SeparateSync<'_> {
     fn fetch(&mut self) -> Result<Option<String>> {
         let Some(remote) = &self.remote else { return Ok(None) };
-        if self.work.request.dry_run {
-            self.upstream = self.objects.resolve(&format!("refs/remotes/{}/{}", remote.name, remote.bookmark()))?;
-        }
-        self.work.say(&format!("Fetching {}", remote.shown()));
-        let fetched = self.objects.fetch(remote, &Objects::fetched_ref())?;
-        if !self.work.request.dry_run {
-            self.upstream = fetched;
-        }
+        self.upstream = self.objects.fetch_upstream(remote)?;
         Ok(self.upstream.clone())
     }
 

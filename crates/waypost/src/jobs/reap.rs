@@ -16,16 +16,7 @@ const ORPHAN_GRACE: Duration = Duration::from_secs(10);
 
 /// Kills the remaining processes of jobs on this machine whose supervisor is gone, and records the jobs as interrupted.
 pub(crate) fn reap_orphaned_jobs(session: &mut Session) -> Result<()> {
-    let live = session
-        .read(ListJobs {
-            status: None,
-            live: true,
-            task: None,
-            worktree_id: None,
-            repository: None,
-            limit: Some(u32::MAX),
-        })?
-        .jobs;
+    let live = session.read(ListJobs::live())?.jobs;
     if live.is_empty() {
         return Ok(());
     }

@@ -37,6 +37,14 @@ pub struct ListJobs {
     pub limit: Option<u32>,
 }
 
+impl ListJobs {
+    /// Lists all jobs that have not ended.
+    pub fn live() -> ListJobs {
+        let limit = Some(u32::MAX);
+        ListJobs { status: None, live: true, task: None, worktree_id: None, repository: None, limit }
+    }
+}
+
 /// The answer to [`ListJobs`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobList {
