@@ -248,6 +248,8 @@ pub struct Place {
     request: Request,
     /// Whether the store's file must exist already: see [`Place::with_existing_store`].
     needs_existing_store: bool,
+    /// Whether callers may name only configured repositories: see [`Place::for_remote_callers`].
+    is_for_remote_callers: bool,
 }
 
 impl Place {
@@ -282,6 +284,7 @@ impl Place {
             warnings: Vec::new(),
             request,
             needs_existing_store: false,
+            is_for_remote_callers: false,
         };
         place.warnings.clone_from(&place.config.warnings);
         place.warn_about_unregistered_workspace();
@@ -514,7 +517,23 @@ impl Place {
 
     /// Resolves the place again, because the user may have switched branches or changed settings.
     pub fn again(&self) -> Result<Place> {
-        Ok(Place { needs_existing_store: self.needs_existing_store, ..Place::resolve(self.request.clone())? })
+        Ok(Place {
+            needs_existing_store: self.needs_existing_store,
+            is_for_remote_callers: self.is_for_remote_callers,
+            ..Place::resolve(self.request.clone())?
+        })
+    }
+
+    /// Returns the same place for a server. Its callers name configured repositories, by id or name. A path would let them
+    /// use every directory of the server's user.
+    #[must_use]
+    pub fn for_remote_callers(&self) -> Place {
+        Place { is_for_remote_callers: true, ..self.clone() }
+    }
+
+    /// Returns whether callers may name only configured repositories.
+    pub(crate) fn is_for_remote_callers(&self) -> bool {
+        self.is_for_remote_callers
     }
 
     /// Returns the same place for a process that has used its store before. If the store's file is missing from then on, it

@@ -13,7 +13,7 @@ use waypost_core::ledger::role::{self, Role};
 use waypost_core::model::{Repository, Vcs};
 use waypost_core::{Error, Result, path_text, yaml};
 use waypost_ledger::LedgerFile;
-use waypost_workspace::{Checkout, ledger_branch};
+use waypost_workspace::{Checkout, ledger_branch, repository_id};
 
 use crate::config::{self, Config, Files, Layer};
 use crate::environment::Variables;
@@ -240,26 +240,41 @@ impl Repos {
         })
     }
 
-    /// Finds a repository by its path, or by the name of a listed one. Returns its number, and whether this call added it to
-    /// the list.
+    /// Finds a repository by its path, or a listed one by its name or id. Returns its number, and whether this call added it
+    /// to the list. Callers of a server cannot use paths.
     pub fn find(&mut self, place: &Place, name: &str) -> Result<(usize, bool)> {
-        let path = expand(name, &place.cwd, &place.variables)?;
-        if path.is_dir() {
-            let repo = Repo::open(&path, &place.variables)
-                .map_err(|error| error.within(format!("cannot use the repository {name}")))?;
-            let before = self.all.len();
-            let number = self.add_once(repo);
-            return Ok((number, number == before));
+        if !place.is_for_remote_callers() {
+            let path = expand(name, &place.cwd, &place.variables)?;
+            if path.is_dir() {
+                let repo = Repo::open(&path, &place.variables)
+                    .map_err(|error| error.within(format!("cannot use the repository {name}")))?;
+                let before = self.all.len();
+                let number = self.add_once(repo);
+                return Ok((number, number == before));
+            }
         }
-        let is_named = |repo: &Repo| repo.name() == name;
-        let mut found = self.all.iter().enumerate().filter(|(_, repo)| is_named(repo)).map(|(number, _)| number);
+        let way_to_name =
+            if place.is_for_remote_callers() { "name a configured one by its id" } else { "use its path" };
+        let hint = format!("{way_to_name}; way config --list-repos shows the repositories that are read");
+        let mut found = self.listed(name)?.into_iter();
         match (found.next(), found.next()) {
             (Some(number), None) => Ok((number, false)),
-            (Some(_), Some(_)) => Err(Error::ambiguous(format!("several repositories are called {name}"))
-                .hint("use its path; way config --list-repos shows them")),
-            (None, _) => Err(Error::not_found(format!("there is no repository {name:?}"))
-                .hint("use its path; way config --list-repos shows the repositories that are read")),
+            (Some(_), Some(_)) => Err(Error::ambiguous(format!("several repositories are called {name}")).hint(hint)),
+            (None, _) => Err(Error::not_found(format!("there is no repository {name:?}")).hint(hint)),
         }
+    }
+
+    /// Returns the numbers of the listed repositories with this id, else with this name.
+    fn listed(&self, name: &str) -> Result<Vec<usize>> {
+        if let Ok(id) = name.parse::<RepositoryId>() {
+            for (number, repo) in self.all.iter().enumerate() {
+                if repository_id(&repo.checkout.private_dir)?.as_ref() == Some(&id) {
+                    return Ok(vec![number]);
+                }
+            }
+        }
+        let all = self.all.iter().enumerate();
+        Ok(all.filter(|(_, repo)| repo.name() == name).map(|(number, _)| number).collect())
     }
 
     /// Returns the number of the repository that a configured spelling names.

@@ -44,7 +44,7 @@ pub(super) struct GroupCommit {
 impl GroupCommit {
     /// Opens the store of a place.
     pub(super) fn open(place: &Place) -> Result<GroupCommit> {
-        let mut place = place.clone();
+        let mut place = place.for_remote_callers();
         // Requests name their caller; the environment of the server does not.
         place.variables = place.variables.without(WAYPOST_AGENT).without(WAYPOST_ACTOR);
         if let Location::Server(url) = place.store()?.location {
@@ -123,9 +123,9 @@ impl GroupCommit {
     }
 
     /// Runs an operation of the store. A write is on disk when this returns.
-    pub(super) fn run(&self, entry: &'static OperationEntry, call: Call) -> Result<Reply> {
-        if let Some(from) = &call.from {
-            self.check_origin(from)?;
+    pub(super) fn run(&self, entry: &'static OperationEntry, mut call: Call) -> Result<Reply> {
+        if let Some(from) = call.from.take() {
+            call.from = self.accepted_origin(&call.grant, from)?;
         }
         let (sender, receiver) = channel();
         // The client may have disconnected.
@@ -259,15 +259,30 @@ impl GroupCommit {
         })
     }
 
-    /// Refuses a worktree that claims another repository than the store knows.
-    fn check_origin(&self, from: &Origin) -> Result<()> {
+    /// Returns the worktree of a request, as the store knows it; none for that of the server.
+    ///
+    /// Jobs of other callers take their code from the paths and remote addresses of these records, so only an admin sets
+    /// them. The token of an agent or a job names a worktree that the store knows. A clone that the store does not know
+    /// counts as the server's own worktree, if it is one of the server's repository.
+    fn accepted_origin(&self, grant: &Grant, from: Origin) -> Result<Option<Origin>> {
         let id = from.worktree.id.clone();
-        let known = self.readers.run(move |session| engine::query(session.store()?, |tx| tx.worktree_get(&id)))?;
+        let known = self.readers.run(move |session| {
+            engine::query(session.store()?, |tx| {
+                let Some(worktree) = tx.worktree_get(&id)? else { return Ok(None) };
+                let repository = tx.repository_get(&worktree.repository_id)?;
+                Ok(repository.map(|repository| (repository, worktree)))
+            })
+        })?;
+        let is_admin = grant.role == Role::Admin;
         match known {
-            Some(known) if known.repository_id != from.repository.id => {
+            Some((repository, _)) if repository.id != from.repository.id => {
                 Err(Error::refused(format!("worktree {} belongs to another repository", from.worktree.id)))
             }
-            _ => Ok(()),
+            _ if is_admin => Ok(Some(from)),
+            Some((repository, worktree)) => Ok(Some(Origin { repository, worktree, ..from })),
+            None if self.own.is_of(&from.repository) => Ok(None),
+            None => Err(Error::refused(format!("this server does not know the repository {}", from.repository.name))
+                .hint("an admin adds it: run way there once with the token of an admin")),
         }
     }
 

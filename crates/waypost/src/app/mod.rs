@@ -278,7 +278,6 @@ mod tests {
     const AGENT_WRITES: &[&str] = &[
         "ack_message",
         "add_issue",
-        "add_repository",
         "add_task",
         "add_workflow_repository",
         "apply_template",

@@ -27,7 +27,8 @@ pub struct Prime {
     /// Whether the agent calls MCP tools instead of commands.
     #[serde(default)]
     pub tools: bool,
-    /// Repository whose ready issues to include: a path, or the name of a configured one.
+    /// Repository whose ready issues to include: the id or name of a configured one, or a path except
+    /// over HTTP.
     #[serde(default)]
     pub repo: Option<String>,
 }

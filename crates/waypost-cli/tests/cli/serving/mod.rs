@@ -9,6 +9,7 @@ mod life;
 mod limits;
 mod loading;
 mod replacing;
+mod repositories;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -20,7 +21,9 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process};
+use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
+use waypost_core::op::Description;
 use waypost_testkit::{Run, Sandbox};
 
 use crate::support::sandbox;
@@ -265,6 +268,12 @@ fn peak_kib(process: &Child) -> u64 {
     let status = std::fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).unwrap();
     line.trim().split(' ').next().unwrap().parse().unwrap()
+}
+
+/// Returns the schema of an operation's arguments.
+fn schema(about: &Description) -> Value {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    (about.schema)(&mut settings.into_generator()).to_value()
 }
 
 /// A plan of two tasks, one after the other.

@@ -20,7 +20,7 @@ impl Operation for AddRepository {
     const NAME: &'static str = "add_repository";
     const SUMMARY: &'static str = "Add a repository to the store";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::ADMINS;
     type Answer = Repository;
 }
 

@@ -123,7 +123,8 @@ pub(super) struct AddIssue {
     #[serde(flatten)]
     #[schemars(skip)]
     unknown: Unknown,
-    /// Repository whose ledger to use: a path, or the name of a configured one.
+    /// Repository whose ledger to use: the id or name of a configured one, or a path except
+    /// over HTTP.
     #[serde(default)]
     repo: Option<String>,
 }
@@ -176,7 +177,8 @@ pub(super) struct UpdateIssue {
     #[serde(flatten)]
     #[schemars(skip)]
     unknown: Unknown,
-    /// Repository whose ledger to use: a path, or the name of a configured one.
+    /// Repository whose ledger to use: the id or name of a configured one, or a path except
+    /// over HTTP.
     #[serde(default)]
     repo: Option<String>,
 }
@@ -225,7 +227,8 @@ macro_rules! change {
             /// Id of the issue, or a unique prefix.
             issue: String,
             $($(#[$about])* $field: $type,)*
-            /// Repository whose ledger to use: a path, or the name of a configured one.
+            /// Repository whose ledger to use: the id or name of a configured one, or a path except
+            /// over HTTP.
             repo: Option<String>,
         }
 
@@ -341,7 +344,8 @@ pub(super) struct ClaimIssue {
     /// Duration of the lease, in milliseconds; heartbeats renew it.
     #[serde(default)]
     ttl_ms: Option<u64>,
-    /// Repository whose ledger to use: a path, or the name of a configured one.
+    /// Repository whose ledger to use: the id or name of a configured one, or a path except
+    /// over HTTP.
     #[serde(default)]
     repo: Option<String>,
 }

@@ -65,7 +65,8 @@ pub struct ListIssues {
     pub reverse: bool,
     /// Maximum number of results; 0 for all.
     pub limit: Option<usize>,
-    /// Repository whose ledger to use: a path, or the name of a configured one.
+    /// Repository whose ledger to use: the id or name of a configured one, or a path except
+    /// over HTTP.
     pub repo: Option<String>,
 }
 
@@ -142,7 +143,8 @@ impl IssueQuery for ListIssues {
 pub struct ReadyIssues {
     /// Maximum number of results; 0 for all.
     pub limit: Option<usize>,
-    /// Repository whose ledger to use: a path, or the name of a configured one.
+    /// Repository whose ledger to use: the id or name of a configured one, or a path except
+    /// over HTTP.
     pub repo: Option<String>,
 }
 
@@ -177,7 +179,8 @@ impl IssueQuery for ReadyIssues {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BlockedIssues {
-    /// Repository whose ledger to use: a path, or the name of a configured one.
+    /// Repository whose ledger to use: the id or name of a configured one, or a path except
+    /// over HTTP.
     #[serde(default)]
     repo: Option<String>,
 }
@@ -216,7 +219,8 @@ pub struct SearchIssues {
     /// Maximum number of results; 0 for all.
     #[serde(default)]
     pub limit: Option<usize>,
-    /// Repository whose ledger to use: a path, or the name of a configured one.
+    /// Repository whose ledger to use: the id or name of a configured one, or a path except
+    /// over HTTP.
     #[serde(default)]
     pub repo: Option<String>,
 }
@@ -259,7 +263,8 @@ impl IssueQuery for SearchIssues {
 pub(super) struct ShowIssue {
     /// Id of the issue, or a unique prefix.
     issue: String,
-    /// Repository whose ledger to use: a path, or the name of a configured one.
+    /// Repository whose ledger to use: the id or name of a configured one, or a path except
+    /// over HTTP.
     #[serde(default)]
     repo: Option<String>,
 }
@@ -290,7 +295,8 @@ impl IssueOperation for ShowIssue {
 pub(super) struct ExplainIssue {
     /// Id of the issue, or a unique prefix.
     issue: String,
-    /// Repository whose ledger to use: a path, or the name of a configured one.
+    /// Repository whose ledger to use: the id or name of a configured one, or a path except
+    /// over HTTP.
     #[serde(default)]
     repo: Option<String>,
 }
