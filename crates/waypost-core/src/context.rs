@@ -26,6 +26,18 @@ pub struct Caller {
     pub is_shared: bool,
     /// How long claims last that name no duration.
     pub lease_times: LeaseTimes,
+    /// The rights of the caller.
+    pub authority: Authority,
+}
+
+/// The rights of a caller.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Authority {
+    /// All: the process of the user, or the token of an admin.
+    #[default]
+    User,
+    /// Those of an agent, as the access of each operation says: the token of an agent or a job.
+    Agent,
 }
 
 /// How long claims last that name no duration, in milliseconds.

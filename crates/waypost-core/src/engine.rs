@@ -12,8 +12,9 @@ use crate::context::{Caller, OpContext};
 use crate::error::{Error, Result};
 use crate::id::Entropy;
 use crate::model::{Repository, SavedAnswer, Worktree, kind};
+use crate::op::ownership;
 use crate::op::repository::register;
-use crate::op::{self, DecodedOperation, Effect, OperationEntry, StoreOperation};
+use crate::op::{self, Access, DecodedOperation, Effect, OperationEntry, StoreOperation};
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
 use crate::work::expire_due;
@@ -172,7 +173,12 @@ impl<'a> WriteTransaction<'a> {
         debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
         let arguments = op::arguments_json(&operation)?;
         let run = |cx: &mut OpContext<'_>| operation.run(cx);
-        self.run(caller, entropy, key, Step { name: O::NAME, arguments, run, restore: serde_json::from_value })
+        self.run(
+            caller,
+            entropy,
+            key,
+            Step { name: O::NAME, access: O::ACCESS, arguments, run, restore: serde_json::from_value },
+        )
     }
 
     /// Runs an operation of the table, with its arguments and its answer as JSON.
@@ -186,7 +192,8 @@ impl<'a> WriteTransaction<'a> {
     ) -> Result<Value> {
         debug_assert_eq!(entry.about.effect, Effect::Write, "{} does not write", entry.about.name);
         let DecodedOperation { arguments, run } = (entry.decode)(arguments)?;
-        self.run(caller, entropy, key, Step { name: entry.about.name, arguments, run, restore: entry.restore_answer })
+        let (name, access) = (entry.about.name, entry.about.access);
+        self.run(caller, entropy, key, Step { name, access, arguments, run, restore: entry.restore_answer })
     }
 
     fn run<A: Serialize, R: FnOnce(&mut OpContext<'_>) -> Result<A>>(
@@ -230,6 +237,7 @@ impl<'a> WriteTransaction<'a> {
             move_clock(&mut cx, anchor.as_ref(), *shift_ms)?;
             expire_due::expire_due(&mut cx)?;
         }
+        ownership::check(&mut cx, step.name, step.access, &step.arguments)?;
         let answer = (step.run)(&mut cx)?;
         let now = cx.now;
         if let Some(Keyed { key, request }) = request {
@@ -318,6 +326,8 @@ pub fn is_due(store: &mut dyn Store) -> Result<bool> {
 struct Step<A, R> {
     /// As [`op::Operation::NAME`].
     name: &'static str,
+    /// As [`op::Operation::ACCESS`].
+    access: Access,
     /// The arguments as JSON, with defaults filled in.
     arguments: Value,
     /// Runs the operation.

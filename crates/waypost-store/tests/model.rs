@@ -11,7 +11,7 @@ use proptest::test_runner::{TestCaseResult, TestRunner};
 use serde_json::{Map, Value, json};
 use waypost_core::Result;
 use waypost_core::clock::Clock;
-use waypost_core::context::{Caller, LeaseTimes, Standing};
+use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, TaskId, WorktreeId};
 use waypost_core::memory::MemoryStore;
@@ -221,6 +221,7 @@ fn caller(agent: usize) -> Caller {
         standing: Standing::MainWorktree,
         is_shared: false,
         lease_times: LeaseTimes::default(),
+        authority: Authority::User,
     }
 }
 

@@ -4,6 +4,7 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use waypost_core::context::Authority;
 use waypost_core::op::{AgentAccess, Description, Effect, JobAccess};
 use waypost_core::{Error, Result};
 
@@ -65,6 +66,14 @@ impl Grant {
         Grant { token: token.into(), role: Role::Admin, agent: None, task: None }
     }
 
+    /// Returns the rights of the caller for the engine.
+    pub(crate) fn authority(&self) -> Authority {
+        match self.role {
+            Role::Admin => Authority::User,
+            Role::Agent | Role::Job | Role::ReadOnly => Authority::Agent,
+        }
+    }
+
     /// Returns an error if the token does not allow the operation with these arguments.
     pub fn allow(&self, about: &Description, arguments: &Value) -> Result<()> {
         let refused =
@@ -76,11 +85,18 @@ impl Grant {
             Role::ReadOnly if about.effect == Effect::Read => return Ok(()),
             Role::ReadOnly => format!("{operation} is not allowed: the token is read-only"),
             Role::Agent => match about.access.agents {
-                AgentAccess::All => return Ok(()),
+                // The engine checks whose work it is, and the role of the agent.
+                AgentAccess::All | AgentAccess::OwnWork | AgentAccess::Coordinators => return Ok(()),
                 AgentAccess::None => format!("agents may not run {operation}"),
                 AgentAccess::WithoutForce if arguments.get("force") != Some(&Value::Bool(true)) => return Ok(()),
                 AgentAccess::WithoutForce => "agents may not use force: another agent may hold the issue".to_owned(),
-                AgentAccess::OwnName(field) => return self.allow_own_name(named(field), named("role")),
+                AgentAccess::OwnName(field, limits) => {
+                    let set = limits.iter().find(|limit| arguments.get(**limit).is_some_and(|value| !value.is_null()));
+                    match set {
+                        Some(limit) => format!("agents may not set {limit}: limits are set by people"),
+                        None => return self.allow_own_name(named(field), named("role")),
+                    }
+                }
             },
             Role::Job => match about.access.jobs {
                 JobAccess::All => return Ok(()),

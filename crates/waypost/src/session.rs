@@ -7,7 +7,7 @@ use std::time::Duration;
 use crate::client::{self, Client};
 use crate::origin::Origin;
 use serde_json::Value;
-use waypost_core::context::{Caller, LeaseTimes, Standing};
+use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
@@ -735,5 +735,6 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
     let time = |key| place.config.text(key).and_then(|text| parse_duration_ms(&text).ok());
     let lease_times = LeaseTimes { agent_ms: time("lease.ttl"), person_ms: time("lease.ttl_human") };
     let standing = standing(place);
-    Caller { actor: place.actor(), agent: place.agent(), repository, worktree, standing, is_shared, lease_times }
+    let (actor, agent, authority) = (place.actor(), place.agent(), Authority::User);
+    Caller { actor, agent, repository, worktree, standing, is_shared, lease_times, authority }
 }

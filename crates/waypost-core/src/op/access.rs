@@ -20,8 +20,14 @@ pub enum AgentAccess {
     All,
     /// But not with `force`, which overrides the claims of others.
     WithoutForce,
-    /// Only if this argument is their own name, and not with another role than worker.
-    OwnName(&'static str),
+    /// Only if this argument is their own name, and not with another role than worker. Limits, which are these fields,
+    /// are set by people.
+    OwnName(&'static str, &'static [&'static str]),
+    /// Only on work that the agent planned or holds, unless it is a coordinator. The arguments `task` and `workflow` name
+    /// the work. The engine checks it, in the transaction of the operation.
+    OwnWork,
+    /// Only coordinators, to which people gave this role. The engine checks it.
+    Coordinators,
 }
 
 /// Whether jobs may run an operation.
@@ -45,13 +51,18 @@ impl Access {
     /// Agents too, but not with `force`.
     pub const AGENTS_WITHOUT_FORCE: Access = Access::of(AgentAccess::WithoutForce);
 
+    /// Agents too, on their own work.
+    pub const OWN_WORK: Access = Access::of(AgentAccess::OwnWork);
+    /// Agents too, if they are coordinators.
+    pub const COORDINATORS: Access = Access::of(AgentAccess::Coordinators);
+
     const fn of(agents: AgentAccess) -> Access {
         Access { agents, jobs: JobAccess::None }
     }
 
-    /// Agents too, if this argument is their own name.
-    pub const fn own_name(argument: &'static str) -> Access {
-        Access::of(AgentAccess::OwnName(argument))
+    /// Agents too, if this argument is their own name. They cannot set the limits.
+    pub const fn own_name(argument: &'static str, limits: &'static [&'static str]) -> Access {
+        Access::of(AgentAccess::OwnName(argument, limits))
     }
 
     /// Adds the access of jobs.

@@ -5,6 +5,7 @@
 //! they decide nothing.
 
 mod access;
+pub(crate) mod ownership;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::Serialize;

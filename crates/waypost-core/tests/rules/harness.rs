@@ -7,7 +7,7 @@ use std::rc::Rc;
 use serde_json::Value;
 use waypost_core::Result;
 use waypost_core::clock::{Clock, Reading};
-use waypost_core::context::{Caller, LeaseTimes, Standing};
+use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
@@ -137,6 +137,7 @@ pub(crate) fn person_in(number: u64) -> Caller {
         standing: Standing::MainWorktree,
         is_shared: false,
         lease_times: LeaseTimes::default(),
+        authority: Authority::User,
     }
 }
 

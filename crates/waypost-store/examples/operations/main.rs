@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 use waypost_core::clock::Clock;
-use waypost_core::context::{Caller, LeaseTimes, Standing};
+use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{CheckpointKind, Repository, Vcs, Worktree};
@@ -222,6 +222,7 @@ fn caller(agent: &str) -> Caller {
         standing: Standing::MainWorktree,
         is_shared: false,
         lease_times: LeaseTimes::default(),
+        authority: Authority::User,
     }
 }
 

@@ -5,7 +5,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use ::postgres::{Client, NoTls};
-use waypost_core::context::{Caller, LeaseTimes, Standing};
+use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{
@@ -319,6 +319,7 @@ fn caller_of(world: &World) -> Caller {
         standing: Standing::MainWorktree,
         is_shared: true,
         lease_times: LeaseTimes::default(),
+        authority: Authority::User,
     }
 }
 

@@ -160,8 +160,8 @@ impl GroupCommit {
     }
 
     fn queue_read(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
-        let Call { arguments, who, from, key, .. } = call;
-        let caller = self.caller(&who, from);
+        let Call { arguments, who, from, key, grant, .. } = call;
+        let caller = Caller { authority: grant.authority(), ..self.caller(&who, from) };
         let steps = Steps::of(entry, &arguments, key.as_deref());
         let (readers, writer, own) = (Arc::clone(&self.readers), self.writer.clone(), self.own.clone());
         self.readers.submit(Box::new(move |session| {
@@ -201,8 +201,8 @@ impl GroupCommit {
 
     /// Queues a write and the steps around it. The reply is sent when everything is on disk.
     fn queue_write(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
-        let Call { arguments, who, from, key, .. } = call;
-        let caller = self.caller(&who, from);
+        let Call { arguments, who, from, key, grant, .. } = call;
+        let caller = Caller { authority: grant.authority(), ..self.caller(&who, from) };
         let steps = Steps::of(entry, &arguments, key.as_deref());
         if let Err(error) = steps.set_mark(&self.place) {
             return respond(Err(error));

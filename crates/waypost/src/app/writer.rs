@@ -294,6 +294,7 @@ mod tests {
             standing: Standing::MainWorktree,
             is_shared: false,
             lease_times: waypost_core::context::LeaseTimes::default(),
+            authority: waypost_core::context::Authority::User,
             worktree: Worktree {
                 id: worktree.unwrap(),
                 repository_id: repository.clone(),

@@ -10,6 +10,7 @@ mod limits;
 mod loading;
 mod replacing;
 mod repositories;
+mod roles;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

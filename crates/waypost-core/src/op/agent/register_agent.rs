@@ -46,7 +46,7 @@ impl Operation for RegisterAgent {
     const NAME: &'static str = "register_agent";
     const SUMMARY: &'static str = "Register an agent";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::own_name("name");
+    const ACCESS: Access = Access::own_name("name", &["max_claims", "timeout_ms"]);
     type Answer = Agent;
 }
 

@@ -22,7 +22,7 @@ impl Operation for RetireAgent {
     const NAME: &'static str = "retire_agent";
     const SUMMARY: &'static str = "Retire an agent";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::own_name("agent");
+    const ACCESS: Access = Access::own_name("agent", &[]);
     type Answer = Agent;
 }
 

@@ -29,7 +29,7 @@ impl Operation for AssignTask {
     const NAME: &'static str = "assign_task";
     const SUMMARY: &'static str = "Assign a task to an agent";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = TaskView;
 }
 

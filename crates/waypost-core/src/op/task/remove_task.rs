@@ -25,7 +25,7 @@ impl Operation for RemoveTask {
     const NAME: &'static str = "remove_task";
     const SUMMARY: &'static str = "Remove a task from its workflow";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = TaskView;
 }
 

@@ -28,7 +28,7 @@ impl Operation for ReopenTask {
     const NAME: &'static str = "reopen_task";
     const SUMMARY: &'static str = "Reopen a task";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = TaskView;
 }
 

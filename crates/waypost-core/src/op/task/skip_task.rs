@@ -27,7 +27,7 @@ impl Operation for SkipTask {
     const NAME: &'static str = "skip_task";
     const SUMMARY: &'static str = "Skip a task";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = TaskView;
 }
 

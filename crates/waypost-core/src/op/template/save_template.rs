@@ -37,7 +37,7 @@ impl Operation for SaveTemplate {
     const NAME: &'static str = "save_template";
     const SUMMARY: &'static str = "Save a template";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::COORDINATORS;
     type Answer = Template;
 }
 

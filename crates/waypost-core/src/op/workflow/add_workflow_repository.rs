@@ -25,7 +25,7 @@ impl Operation for AddWorkflowRepository {
     const NAME: &'static str = "add_workflow_repository";
     const SUMMARY: &'static str = "Add a repository to a workflow";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = WorkflowView;
 }
 

@@ -24,7 +24,7 @@ impl Operation for CancelWorkflow {
     const NAME: &'static str = "cancel_workflow";
     const SUMMARY: &'static str = "Cancel a workflow";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = WorkflowView;
 }
 

@@ -24,7 +24,7 @@ impl Operation for CompleteMerge {
     const NAME: &'static str = "complete_merge";
     const SUMMARY: &'static str = "Record that a workflow awaits its merge or is merged";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = WorkflowView;
 }
 

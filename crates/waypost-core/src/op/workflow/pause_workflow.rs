@@ -21,7 +21,7 @@ impl Operation for PauseWorkflow {
     const NAME: &'static str = "pause_workflow";
     const SUMMARY: &'static str = "Pause a workflow";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = WorkflowView;
 }
 

@@ -26,7 +26,7 @@ impl Operation for PlanWorkflow {
     const NAME: &'static str = "plan_workflow";
     const SUMMARY: &'static str = "Add the plan to a workflow";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = WorkflowView;
 }
 

@@ -24,7 +24,7 @@ impl Operation for RemoveWorkflowRepository {
     const NAME: &'static str = "remove_workflow_repository";
     const SUMMARY: &'static str = "Remove a repository from a workflow";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = WorkflowView;
 }
 

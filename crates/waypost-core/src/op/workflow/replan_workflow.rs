@@ -45,7 +45,7 @@ impl Operation for ReplanWorkflow {
     const NAME: &'static str = "replan_workflow";
     const SUMMARY: &'static str = "Replace the rest of a workflow's plan";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = Replanned;
 }
 

@@ -21,7 +21,7 @@ impl Operation for ResumeWorkflow {
     const NAME: &'static str = "resume_workflow";
     const SUMMARY: &'static str = "Resume a paused workflow";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = WorkflowView;
 }
 

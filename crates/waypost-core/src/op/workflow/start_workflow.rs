@@ -22,7 +22,7 @@ impl Operation for StartWorkflow {
     const NAME: &'static str = "start_workflow";
     const SUMMARY: &'static str = "Start a workflow";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::OWN_WORK;
     type Answer = WorkflowView;
 }
 
