@@ -11,11 +11,13 @@ use axum::middleware::Next;
 use serde_json::json;
 use waypost_core::Error;
 
+use super::connections::Connection;
 use super::guard::Transport;
+use super::log_lines::Sample;
 use super::text::{hash, pairs};
 use super::{Shared, answer, guard, lock};
 use crate::calls::blocking;
-use waypost::access::Grant;
+use waypost::access::{Grant, Role};
 use waypost::tokens::hex;
 
 /// Maximum concurrent requests per token.
@@ -47,25 +49,43 @@ pub(super) async fn authenticate(
         Ok(None) => (None, next.run(request).await),
         Ok(Some((grant, credential))) => {
             let token = grant.token.clone();
-            let permit = RequestPermit::acquire(&shared, &token);
+            let has_slot = request
+                .extensions()
+                .get::<Connection>()
+                .is_none_or(|connection| connection.present(&token, grant.role == Role::Admin));
+            let permit = has_slot.then(|| RequestPermit::acquire(&shared, &token)).flatten();
             let response = if permit.is_some() {
                 request.extensions_mut().insert(grant);
                 request.extensions_mut().insert(credential);
                 next.run(request).await
             } else {
-                let hints = ["wait for the pending requests to complete"];
-                answer::refusal(429, "unavailable", "too many concurrent requests for this token", &hints)
+                let hints = ["wait for the pending requests to complete, and close connections"];
+                let what = if has_slot { "requests" } else { "connections" };
+                answer::refusal(429, "unavailable", &format!("too many concurrent {what} for this token"), &hints)
             };
             drop(permit);
             (Some(token), response)
         }
-        Err(response) => (None, *response),
+        Err(mut response) => {
+            // A client without a token cannot keep its connection with refused requests.
+            response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+            (None, *response)
+        }
     };
     shared.in_flight.fetch_sub(1, Ordering::Relaxed);
     for (name, value) in guard::HEADERS {
         response.headers_mut().insert(*name, HeaderValue::from_static(value));
     }
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
+    if token.is_none() {
+        match shared.anonymous_lines.next(Instant::now()) {
+            Sample::LeaveOut => return response,
+            Sample::Write { left_out: 0 } => {}
+            Sample::Write { left_out } => {
+                shared.log(&json!({ "level": "warn", "event": "requests_left_out", "count": left_out }));
+            }
+        }
+    }
     // The query string and the headers are not logged: both may contain secrets.
     shared.log(&json!({
         "level": if response.status().is_server_error() { "error" } else { "info" },

@@ -6,8 +6,10 @@
 mod admit;
 mod answer;
 mod caller;
+mod connections;
 mod events;
 mod guard;
+mod log_lines;
 mod logs;
 mod metrics;
 mod openapi;
@@ -42,8 +44,10 @@ use waypost_fs::check_threads;
 use crate::calls::blocking;
 use crate::mcp;
 use admit::{authenticate, login};
+use connections::{Connection, Connections, TimedWrites};
 use events::{EventRequest, Events, MAX_LISTENERS};
 use guard::{Names, Transport};
+use log_lines::LineSampler;
 use metrics::Metrics;
 use operation::{Address, handle};
 use readiness::Readiness;
@@ -53,14 +57,14 @@ use text::{hash, pairs};
 use waypost::access::{Grant, Role};
 use waypost::app::{self, App, Measure};
 
-/// Maximum concurrent connections.
-const MAX_CONNECTIONS: u32 = 1_024;
 /// Threads of the asynchronous runtime.
 const WORKER_THREADS: usize = 2;
 /// Maximum concurrent blocking calls; further ones queue. Enough for a full batch of writes and the reads beside it.
 const MAX_BLOCKING_THREADS: usize = 96;
 /// How long a client may take to send the head of a request, and to send its body.
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
+/// Time until the next attempt to accept a connection, after the process ran out of file descriptors.
+const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 /// How long a login code is valid.
 const LOGIN_CODE_TTL: Duration = Duration::from_mins(5);
 /// How long pending requests may take to complete at shutdown.
@@ -116,6 +120,9 @@ struct Shared {
     /// The bytes queued for listeners.
     budget: Arc<Budget>,
     readiness: Readiness,
+    connections: Arc<Connections>,
+    /// Limits the log lines about requests without a token.
+    anonymous_lines: LineSampler,
     /// When the tokens of listeners were last found valid.
     checked_tokens: Mutex<HashMap<String, Instant>>,
     /// The free slots for listeners of logs.
@@ -186,6 +193,8 @@ async fn run(app: Arc<App>, config: Config) -> Result<()> {
         events: Events::new(),
         budget: Arc::default(),
         readiness: Readiness::default(),
+        connections: Arc::new(Connections::new()),
+        anonymous_lines: LineSampler::default(),
         checked_tokens: Mutex::default(),
         log_listeners: Arc::new(Semaphore::new(logs::MAX_LISTENERS)),
         metrics: Metrics::default(),
@@ -198,29 +207,28 @@ async fn run(app: Arc<App>, config: Config) -> Result<()> {
         document: OnceLock::new(),
     });
     let router = router(&shared);
-    let connections = Arc::new(Semaphore::new(MAX_CONNECTIONS as usize));
     tokio::spawn(events::follow(Arc::clone(&shared)));
     for listener in config.listeners {
-        let (router, shared, connections) = (router.clone(), Arc::clone(&shared), Arc::clone(&connections));
+        let (router, shared) = (router.clone(), Arc::clone(&shared));
         match listener {
             Listener::Tcp(listener) => {
                 listener.set_nonblocking(true).map_err(cannot)?;
                 // Connections inherit it. If the kernel refuses, connections only cost more memory.
                 let _ = rustix::net::sockopt::set_socket_send_buffer_size(&listener, SEND_BUFFER_BYTES);
                 let listener = tokio::net::TcpListener::from_std(listener).map_err(cannot)?;
-                tokio::spawn(accept_tcp(listener, router, shared, connections));
+                tokio::spawn(accept_tcp(listener, router, shared));
             }
             Listener::Unix(listener) => {
                 listener.set_nonblocking(true).map_err(cannot)?;
                 let listener = tokio::net::UnixListener::from_std(listener).map_err(cannot)?;
-                tokio::spawn(accept_unix(listener, config.uid, router, shared, connections));
+                tokio::spawn(accept_unix(listener, config.uid, router, shared));
             }
         }
     }
     shutdown_requested().await.map_err(cannot)?;
     shared.log(&json!({ "level": "info", "event": "draining", "in_flight": shared.in_flight.load(Ordering::Relaxed) }));
     shared.stop.send_replace(true);
-    let drained = tokio::time::timeout(DRAIN_TIMEOUT, connections.acquire_many(MAX_CONNECTIONS)).await;
+    let drained = tokio::time::timeout(DRAIN_TIMEOUT, shared.connections.drained()).await;
     shared.log(&json!({ "level": "info", "event": "ended", "drained": drained.is_ok() }));
     Ok(())
 }
@@ -233,42 +241,28 @@ async fn shutdown_requested() -> std::io::Result<()> {
     Ok(())
 }
 
-async fn accept_tcp(
-    listener: tokio::net::TcpListener,
-    router: Router,
-    shared: Arc<Shared>,
-    connections: Arc<Semaphore>,
-) {
+async fn accept_tcp(listener: tokio::net::TcpListener, router: Router, shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
         let accepted =
             tokio::select! { accepted = listener.accept() => accepted, _ = stop.wait_for(|stop| *stop) => return };
         match accepted {
-            Ok((stream, _)) => {
+            Ok((stream, peer)) => {
+                let Some(connection) = shared.connections.admit(peer.ip().to_canonical()) else { continue };
                 let _ = stream.set_nodelay(true);
-                let served = serve_connection(stream, Transport::Network, router.clone(), Arc::clone(&shared));
-                tokio::spawn(async move {
-                    served.await;
-                    drop(permit);
-                });
+                tokio::spawn(serve_connection(stream, Some(connection), router.clone(), Arc::clone(&shared)));
             }
             // Out of file descriptors: retry after open connections have ended.
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await,
         }
     }
 }
 
-async fn accept_unix(
-    listener: tokio::net::UnixListener,
-    uid: u32,
-    router: Router,
-    shared: Arc<Shared>,
-    connections: Arc<Semaphore>,
-) {
+async fn accept_unix(listener: tokio::net::UnixListener, uid: u32, router: Router, shared: Arc<Shared>) {
     let mut stop = shared.stop.subscribe();
+    let permits = shared.connections.socket();
     loop {
-        let Ok(permit) = Arc::clone(&connections).acquire_owned().await else { return };
+        let Ok(permit) = Arc::clone(&permits).acquire_owned().await else { return };
         let accepted =
             tokio::select! { accepted = listener.accept() => accepted, _ = stop.wait_for(|stop| *stop) => return };
         match accepted {
@@ -278,30 +272,35 @@ async fn accept_unix(
                     shared.log(&json!({ "level": "warn", "event": "foreign_user" }));
                     continue;
                 }
-                let served = serve_connection(stream, Transport::Socket, router.clone(), Arc::clone(&shared));
+                let served = serve_connection(stream, None, router.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
                     served.await;
                     drop(permit);
                 });
             }
-            Err(_) => tokio::time::sleep(Duration::from_millis(50)).await,
+            Err(_) => tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await,
         }
     }
 }
 
-/// Serves one connection, until the client disconnects or the server shuts down.
-async fn serve_connection<S>(stream: S, transport: Transport, router: Router, shared: Arc<Shared>)
+/// Serves one connection, until the client disconnects or the server shuts down. Connections of the Unix socket are not
+/// counted among those over TCP.
+async fn serve_connection<S>(stream: S, tcp: Option<Connection>, router: Router, shared: Arc<Shared>)
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut stop = shared.stop.subscribe();
+    let transport = if tcp.is_some() { Transport::Network } else { Transport::Socket };
     let hangup = Hangup::default();
-    let request_hangup = hangup.clone();
+    let (request_hangup, request_tcp) = (hangup.clone(), tcp.clone());
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
         let mut router = router.clone();
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(transport);
         request.extensions_mut().insert(request_hangup.clone());
+        if let Some(tcp) = &request_tcp {
+            request.extensions_mut().insert(tcp.clone());
+        }
         async move { tower_service::Service::call(&mut router, request).await }
     });
     let connection = http1::Builder::new()
@@ -311,14 +310,22 @@ where
         .max_buf_size(CONNECTION_BUFFER_BYTES)
         // A client may close its sending side after the request; it still reads the response.
         .half_close(true)
-        .serve_connection(TokioIo::new(stream), service);
+        .serve_connection(TokioIo::new(TimedWrites::new(stream, tcp.clone())), service);
     let mut connection = pin!(connection);
+    let evicted = async {
+        match &tcp {
+            Some(tcp) => tcp.evicted().await,
+            None => std::future::pending().await,
+        }
+    };
+    let mut evicted = pin!(evicted);
     tokio::select! {
         _ = connection.as_mut() => return,
         () = hangup.requested() => return shared.log(&json!({ "level": "warn", "event": "listener_cut_off" })),
+        () = evicted.as_mut() => return,
         _ = stop.wait_for(|stop| *stop) => connection.as_mut().graceful_shutdown(),
     }
-    tokio::select! { _ = connection => {}, () = hangup.requested() => {} }
+    tokio::select! { _ = connection => {}, () = hangup.requested() => {}, () = evicted => {} }
 }
 
 /// Builds the routes. An unknown path answers 404, after authentication.
@@ -381,7 +388,12 @@ async fn identify_mcp_caller(State(shared): State<Arc<Shared>>, mut request: Req
     };
     let is_fixed = grant.role != Role::Admin || grant.agent.is_some();
     request.extensions_mut().insert(mcp::McpCaller { who, is_fixed, grant });
-    next.run(request).await
+    // The SDK waits for a body without a timeout.
+    let (parts, body) = request.into_parts();
+    match operation::read_bytes(body, operation::MAX_BODY_BYTES, READ_TIMEOUT).await {
+        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Err(failure) => failure.into_response(),
+    }
 }
 
 async fn ready(State(shared): State<Arc<Shared>>) -> Response<Body> {
@@ -416,6 +428,12 @@ async fn metrics_page(State(shared): State<Arc<Shared>>, request: Request) -> Re
             "Clients that follow the log of a job.",
             (logs::MAX_LISTENERS - shared.log_listeners.available_permits()) as f64,
         ),
+        Measure {
+            name: "connections_evicted_total",
+            help: "Connections without a token that were closed because there were too many.",
+            is_counter: true,
+            values: vec![(String::new(), shared.connections.evicted() as f64)],
+        },
         gauge("requests_in_flight", "Pending requests.", shared.in_flight.load(Ordering::Relaxed) as f64),
     ]);
     answer::text("text/plain; version=0.0.4", shared.metrics.render(&measures))

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use axum::body::{Body, to_bytes};
+use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
@@ -21,7 +21,7 @@ use waypost::origin::{self, Origin};
 use waypost::tokens::hex;
 
 /// Maximum size of a request body.
-const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
+pub(super) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
 /// The limits of a body that carries a whole workflow, which only an admin may send.
 const MAX_WORKFLOW_BYTES: usize = 256 * 1024 * 1024;
 const WORKFLOW_READ_TIMEOUT: Duration = Duration::from_mins(5);
@@ -53,19 +53,27 @@ pub(super) async fn handle(
     }
     let response = match run(shared, op, address, key, request).await {
         Ok(response) => response,
-        Err(Failure::Error(error)) => answer::error(&error),
-        Err(Failure::TooLarge(max_bytes)) => {
-            let message = format!("the request body must be at most {max_bytes} bytes");
-            answer::refusal(413, "invalid", &message, &[])
-        }
+        Err(failure) => failure.into_response(),
     };
     shared.metrics.count_response(op.about.name, response.status().as_u16());
     response
 }
 
-enum Failure {
+pub(super) enum Failure {
     Error(Error),
     TooLarge(usize),
+}
+
+impl Failure {
+    pub(super) fn into_response(self) -> Response<Body> {
+        match self {
+            Failure::Error(error) => answer::error(&error),
+            Failure::TooLarge(max_bytes) => {
+                let message = format!("the request body must be at most {max_bytes} bytes");
+                answer::refusal(413, "invalid", &message, &[])
+            }
+        }
+    }
 }
 
 impl From<Error> for Failure {
@@ -183,16 +191,7 @@ fn set_tag(response: &mut Response<Body>, tag: &str) {
 
 /// Reads the body of a request, a JSON object; an empty body is an empty object.
 async fn read_body(body: Body, max_bytes: usize, timeout: Duration) -> Result<Map<String, Value>, Failure> {
-    let read = tokio::time::timeout(timeout, to_bytes(body, max_bytes)).await;
-    let bytes = match read {
-        Err(_) => return Err(Error::invalid("timeout while reading the request body").into()),
-        Ok(Err(error)) => {
-            let is_large = std::error::Error::source(&error).is_some_and(|cause| cause.to_string().contains("limit"));
-            let broken = Error::invalid("cannot read the request body").because(error);
-            return Err(if is_large { Failure::TooLarge(max_bytes) } else { broken.into() });
-        }
-        Ok(Ok(bytes)) => bytes,
-    };
+    let bytes = read_bytes(body, max_bytes, timeout).await?;
     if bytes.is_empty() {
         return Ok(Map::new());
     }
@@ -200,5 +199,18 @@ async fn read_body(body: Body, max_bytes: usize, timeout: Duration) -> Result<Ma
         Ok(Value::Object(fields)) => Ok(fields),
         Ok(_) => Err(Error::invalid("the body must be a JSON object").into()),
         Err(error) => Err(Error::invalid("the body is not valid JSON").because(error).into()),
+    }
+}
+
+/// Reads the body of a request, within a limit of size and time.
+pub(super) async fn read_bytes(body: Body, max_bytes: usize, timeout: Duration) -> Result<Bytes, Failure> {
+    match tokio::time::timeout(timeout, to_bytes(body, max_bytes)).await {
+        Err(_) => Err(Error::invalid("timeout while reading the request body").into()),
+        Ok(Err(error)) => {
+            let is_large = std::error::Error::source(&error).is_some_and(|cause| cause.to_string().contains("limit"));
+            let broken = Error::invalid("cannot read the request body").because(error);
+            Err(if is_large { Failure::TooLarge(max_bytes) } else { broken.into() })
+        }
+        Ok(Ok(bytes)) => Ok(bytes),
     }
 }

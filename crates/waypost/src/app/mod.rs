@@ -8,6 +8,7 @@
 mod group_commit;
 mod metrics;
 mod one_process;
+mod pages;
 mod readers;
 mod writer;
 
@@ -28,6 +29,7 @@ use crate::place::Place;
 use crate::session::Session;
 use group_commit::GroupCommit;
 use one_process::OneProcess;
+use pages::Page;
 
 pub use crate::operation::{AppContext, AppEntry, AppOperation, Reply, Who};
 pub use metrics::Measure;
@@ -120,17 +122,20 @@ impl App {
     }
 
     /// Runs an operation. Blocks until its writes are on disk.
-    pub fn call(&self, call: Call) -> Result<Reply> {
+    pub fn call(&self, mut call: Call) -> Result<Reply> {
         if let Executor::OneProcess(executor) = &self.executor {
             executor.note(&call.who);
         }
-        match admit(&call)? {
+        let found = admit(&call)?;
+        let page = Page::limit(&mut call, found);
+        let reply = match found {
             Found::App(entry) => self.run_app_operation(entry, call),
             Found::Store(entry) => match &self.executor {
                 Executor::OneProcess(executor) => executor.run(entry, call),
                 Executor::GroupCommit(executor) => executor.run(entry, call),
             },
-        }
+        };
+        reply.map(|reply| page.warn(reply))
     }
 
     /// Renews the leases of the agents that called an application for one client. Returns the time until the next renewal;
@@ -149,16 +154,24 @@ impl App {
     }
 
     /// Queues a call and sends its reply to `respond`. Returns the call if it can only run on a thread that blocks.
-    pub fn submit(&self, call: Call, respond: Respond) -> Option<Call> {
-        match (admit(&call), &self.executor) {
-            (Err(error), _) => respond(Err(error)),
+    pub fn submit(&self, mut call: Call, respond: Respond) -> Option<Call> {
+        let found = match admit(&call) {
+            Ok(found) => found,
+            Err(error) => {
+                respond(Err(error));
+                return None;
+            }
+        };
+        match (found, &self.executor) {
             // To check a worktree of the caller, a thread waits for the store.
-            (Ok(Found::Store(entry)), Executor::GroupCommit(executor)) if call.from.is_none() => {
+            (Found::Store(entry), Executor::GroupCommit(executor)) if call.from.is_none() => {
+                let respond = Page::limit(&mut call, found).warn_in(respond);
                 executor.queue(entry, call, respond);
             }
-            (Ok(Found::App(entry)), Executor::GroupCommit(executor))
+            (Found::App(entry), Executor::GroupCommit(executor))
                 if entry.is_short && entry.about.effect == Effect::Read =>
             {
+                let respond = Page::limit(&mut call, found).warn_in(respond);
                 let place = executor.place().used_by(&call.who.actor, call.who.agent.as_deref());
                 executor.queue_short(entry, place, call, respond);
             }

@@ -167,3 +167,102 @@ impl Server {
         table.lines().filter(|line| is_open(line)).count()
     }
 }
+
+/// Opens a connection that sends requests without a token as long as the server takes them, and reads nothing.
+fn flood(host: &str) -> TcpStream {
+    let mut stream = TcpStream::connect(host).unwrap();
+    stream.set_nonblocking(true).unwrap();
+    let request = format!("GET /healthz HTTP/1.1\r\nHost: {host}\r\n\r\n").repeat(200);
+    for _ in 0..5 {
+        // The connection is closed, or its buffers are full.
+        if stream.write_all(request.as_bytes()).is_err() {
+            break;
+        }
+    }
+    stream
+}
+
+#[test]
+fn t32_clients_that_send_and_never_read_keep_neither_tcp_nor_the_socket_busy() {
+    let server = Server::start(&[]);
+    let began = std::time::Instant::now();
+    let silent: Vec<TcpStream> = (0..1_100).map(|_| flood(server.host())).collect();
+    assert_eq!(server.get("/api/v1/status").status, 200, "a client with a token is served");
+    let mut socket = UnixStream::connect(server.socket()).unwrap();
+    socket.set_read_timeout(Some(std::time::Duration::from_secs(10))).unwrap();
+    socket.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+    let mut line = String::new();
+    BufReader::new(socket).read_line(&mut line).unwrap();
+    assert_eq!(line, "HTTP/1.1 200 OK\r\n", "the owner is served");
+    let _ = server.way(&["--db", &format!("unix:{}", server.socket().display()), "status"]).ok();
+    assert!(server.connections() <= 300, "{} connections are open", server.connections());
+    until("the server closes connections that read nothing", || server.connections() == 0);
+    drop(silent);
+    // At most 51 lines in 10 seconds are about clients without a token.
+    let (lines, windows) = (server.log().lines().count() as u64, began.elapsed().as_secs() / 10 + 2);
+    assert!(lines < 51 * windows + 50, "{lines} lines were logged");
+    let metrics = server.get("/metrics").body;
+    let evicted = metrics.lines().find_map(|line| line.strip_prefix("waypost_connections_evicted_total "));
+    assert!(evicted.unwrap().parse::<u32>().unwrap() >= 800, "{evicted:?}");
+}
+
+#[test]
+fn t32_one_token_does_not_take_all_connections() {
+    let server = Server::start(&[]);
+    let token = server.token(&["--agent", "ann"]);
+    let ask = || server.ask("GET", "/api/v1/agents").by(&token);
+    let answered = |stream: &mut TcpStream| {
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        String::from_utf8_lossy(&head[9..]).into_owned()
+    };
+    let mut open = Vec::new();
+    let mut refused = 0;
+    for _ in 0..520 {
+        let mut stream = ask().open();
+        match answered(&mut stream).as_str() {
+            "200" => open.push(stream),
+            "429" => refused += 1,
+            other => panic!("{other}"),
+        }
+    }
+    assert_eq!((open.len(), refused), (512, 8));
+    assert_eq!(server.get("/api/v1/status").status, 200, "another token is served");
+    drop(open);
+    until("connections are free again", || ask().send().status == 200);
+}
+
+#[test]
+fn t32_a_body_that_does_not_arrive_ends_the_request_on_every_address() {
+    let server = Server::start(&[]);
+    let open: Vec<_> = ["/mcp", "/api/v1/workflows", "/api/v1/op/create_workflow"]
+        .into_iter()
+        .map(|path| {
+            let ask = server.ask("POST", path).with("Accept", "application/json, text/event-stream");
+            let ask =
+                ask.with("Content-Type", "application/json").with("Content-Length", "100").with("Connection", "close");
+            (path, ask.open())
+        })
+        .collect();
+    for (path, mut stream) in open {
+        let mut answer = Vec::new();
+        stream.read_to_end(&mut answer).unwrap();
+        assert_eq!(Reply::read(&answer).fails(400), "invalid", "{path}");
+    }
+}
+
+#[test]
+fn t32_lists_for_agents_are_pages_on_every_address() {
+    let server = Server::start(&[]);
+    let token = server.token(&["--agent", "ann"]);
+    let tasks: Vec<_> = (0..1_100).map(|number| json!({ "name": format!("t{number}") })).collect();
+    server.post("/api/v1/workflows", &json!({ "name": "w", "plan": { "tasks": tasks }, "start": true })).data();
+    let by_name =
+        server.ask("POST", "/api/v1/op/list_tasks").by(&token).json(&json!({ "limit": 4_000_000_000_u32 })).send();
+    assert_eq!(by_name.data()["tasks"].as_array().unwrap().len(), 1_000);
+    assert!(by_name.body.contains("only the first 1000 entries are listed"), "the answer says so");
+    assert_eq!(server.ask("GET", "/api/v1/tasks?limit=5000").by(&token).send().fails(400), "invalid");
+    // The owner's own commands get everything.
+    let all = server.remote(&["task", "list", "--limit", "0", "--json"]).data();
+    assert_eq!(all.as_array().unwrap().len(), 1_100);
+}

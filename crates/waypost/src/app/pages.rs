@@ -1,0 +1,66 @@
+//! The size of lists: callers without all rights get pages.
+
+use std::collections::HashMap;
+use std::sync::LazyLock;
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Value, json};
+use waypost_core::op::Description;
+
+use super::{Call, Found, Reply, Respond, operations};
+use crate::access::Role;
+use crate::ops;
+
+/// Maximum number of entries in a list for callers without all rights.
+const MAX_PAGE: u64 = 1_000;
+
+/// The JSON pointer to the limit in the arguments of each operation that has one.
+static LIMITS: LazyLock<HashMap<&'static str, &'static str>> =
+    LazyLock::new(|| operations().filter_map(|about| Some((about.name, pointer(&about)?))).collect());
+
+fn pointer(about: &Description) -> Option<&'static str> {
+    let settings = SchemaSettings::draft2020_12().with(|settings| settings.inline_subschemas = true);
+    let schema = (about.schema)(&mut settings.into_generator()).to_value();
+    let has = |pointer: &str| schema.pointer(pointer).is_some();
+    if has("/properties/limit") {
+        return Some("/limit");
+    }
+    has("/properties/query/properties/limit").then_some("/query/limit")
+}
+
+/// Whether the answer to a call may be a page.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Page(bool);
+
+impl Page {
+    /// Limits the list that a call asks for, if its caller has not all rights.
+    pub(super) fn limit(call: &mut Call, found: Found) -> Page {
+        let Some(pointer) = LIMITS.get(found.about().name).filter(|_| call.grant.role != Role::Admin) else {
+            return Page(false);
+        };
+        // 0 stands for all issues.
+        let is_of_issues = ops::issue::TABLE.iter().any(|entry| entry.about.name == found.about().name);
+        match call.arguments.pointer_mut(pointer) {
+            // Without a limit the operation has a smaller default, and refuses a value of another type.
+            Some(limit) if limit.as_u64().is_some_and(|limit| limit > MAX_PAGE || (limit == 0 && is_of_issues)) => {
+                *limit = json!(MAX_PAGE);
+                Page(true)
+            }
+            _ => Page(false),
+        }
+    }
+
+    /// Warns that a list may be longer.
+    pub(super) fn warn(self, mut reply: Reply) -> Reply {
+        let lists = reply.answer.as_object().into_iter().flat_map(|fields| fields.values()).filter_map(Value::as_array);
+        if self.0 && lists.map(Vec::len).max().is_some_and(|entries| entries as u64 >= MAX_PAGE) {
+            reply.warnings.push(format!("only the first {MAX_PAGE} entries are listed"));
+        }
+        reply
+    }
+
+    /// Warns in the reply of a queued call.
+    pub(super) fn warn_in(self, respond: Respond) -> Respond {
+        Box::new(move |reply| respond(reply.map(|reply| self.warn(reply))))
+    }
+}
