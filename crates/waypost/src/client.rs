@@ -21,6 +21,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 use waypost_core::{Error, Result, url_text};
 use waypost_fs::check_threads;
 
+use crate::challenge::Challenge;
 use crate::origin::{self, Origin};
 use crate::wire;
 
@@ -30,14 +31,39 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 /// Slowest upload that does not time out.
 const MIN_BYTES_PER_SECOND: usize = 1024 * 1024;
 const MAX_ANSWER_BYTES: usize = 256 * 1024 * 1024;
+/// Where a server proves that it knows a token.
+pub const PROOF_PATH: &str = "/prove";
+/// Maximum size of the answer with the proof.
+const MAX_PROOF_BYTES: usize = 64 * 1024;
 /// Maximum number of attempts for a request whose answer was lost.
 const MAX_ATTEMPTS: u32 = 3;
+
+/// Names of this machine.
+const LOCAL_HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
 /// The address of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Address {
     Socket(PathBuf),
     Port { host: String, port: u16, is_secure: bool, base: String },
+}
+
+impl Address {
+    /// Returns the `Host` header, and the path that the paths of the server are below.
+    fn host_and_base(&self) -> (String, &str) {
+        match self {
+            Address::Socket(_) => ("localhost".to_owned(), ""),
+            Address::Port { host, port, is_secure, base } => {
+                let is_default = *port == if *is_secure { 443 } else { 80 };
+                (if is_default { host.clone() } else { format!("{host}:{port}") }, base.as_str())
+            }
+        }
+    }
+
+    /// Returns whether it is a port of this machine without encryption, on which any program may listen.
+    fn is_local_port(&self) -> bool {
+        matches!(self, Address::Port { host, is_secure: false, .. } if LOCAL_HOSTS.contains(&host.as_str()))
+    }
 }
 
 /// A connection to a server.
@@ -52,9 +78,7 @@ pub struct Client {
 /// Returns whether requests to a URL stay on this machine or are encrypted, so that others cannot read them.
 pub fn is_private(url: &str) -> bool {
     match parse(url) {
-        Ok(Address::Port { host, is_secure, .. }) => {
-            is_secure || ["127.0.0.1", "localhost", "[::1]"].contains(&host.as_str())
-        }
+        Ok(Address::Port { host, is_secure, .. }) => is_secure || LOCAL_HOSTS.contains(&host.as_str()),
         Ok(Address::Socket(_)) | Err(_) => true,
     }
 }
@@ -115,9 +139,9 @@ impl Client {
 
     /// Connects to the server, if it is not connected.
     pub fn connect(&mut self) -> Result<()> {
-        let Client { address, runtime, sender, shown, .. } = self;
+        let Client { address, token, runtime, sender, shown } = self;
         if sender.as_ref().is_none_or(SendRequest::is_closed) {
-            *sender = Some(runtime.block_on(connect(address, shown))?);
+            *sender = Some(runtime.block_on(connect(address, token.as_deref(), shown))?);
         }
         Ok(())
     }
@@ -160,13 +184,7 @@ impl Client {
         caller: &Caller,
         key: Option<&str>,
     ) -> Result<Request<Full<Bytes>>> {
-        let (host, base) = match &self.address {
-            Address::Socket(_) => ("localhost".to_owned(), ""),
-            Address::Port { host, port, is_secure, base } => {
-                let is_default = *port == if *is_secure { 443 } else { 80 };
-                (if is_default { host.clone() } else { format!("{host}:{port}") }, base.as_str())
-            }
-        };
+        let (host, base) = self.address.host_and_base();
         let mut request = Request::builder().method(method).uri(format!("{base}{path}")).header(header::HOST, host);
         if !body.is_empty() {
             request = request.header(header::CONTENT_TYPE, "application/json");
@@ -189,14 +207,14 @@ impl Client {
 
     /// Sends a request and reads the answer.
     fn send(&mut self, request: Request<Full<Bytes>>, timeout: Duration) -> Result<ServerReply> {
-        let Client { address, runtime, sender, shown, .. } = self;
+        let Client { address, token, runtime, sender, shown } = self;
         let lost = |why: &dyn std::fmt::Display| {
             Error::unavailable(format!("the server {shown} did not answer")).because(why).outcome_unknown()
         };
         let (status, bytes) = runtime.block_on(async {
             let mut open = match sender.take().filter(|sender| !sender.is_closed()) {
                 Some(open) => open,
-                None => connect(address, shown).await?,
+                None => connect(address, token.as_deref(), shown).await?,
             };
             let exchange = async {
                 let response = open.send_request(request).await.map_err(|error| lost(&error))?;
@@ -230,7 +248,42 @@ impl Client {
     }
 }
 
-async fn connect(address: &Address, shown: &str) -> Result<SendRequest<Full<Bytes>>> {
+/// Connects to a server. On a port of this machine the server has to prove that it knows the token, before it gets the
+/// token.
+async fn connect(address: &Address, token: Option<&str>, shown: &str) -> Result<SendRequest<Full<Bytes>>> {
+    let mut sender = open(address, shown).await?;
+    if let Some(token) = token.filter(|_| address.is_local_port()) {
+        let proved = tokio::time::timeout(CONNECT_TIMEOUT, prove(&mut sender, address, token, shown)).await;
+        proved.map_err(|_| unproved_error(shown, &"timeout"))??;
+    }
+    Ok(sender)
+}
+
+/// Lets the server prove that it knows a token, on the connection on which the token is then sent.
+async fn prove(sender: &mut SendRequest<Full<Bytes>>, address: &Address, token: &str, shown: &str) -> Result<()> {
+    let (host, base) = address.host_and_base();
+    let challenge = Challenge::draw(token, &host);
+    let request = Request::get(format!("{base}{PROOF_PATH}?{}", challenge.query())).header(header::HOST, host);
+    let request = request.body(Full::default()).map_err(|error| unproved_error(shown, &error))?;
+    let response = sender.send_request(request).await.map_err(|error| unproved_error(shown, &error))?;
+    let (parts, body) = response.into_parts();
+    let body = Limited::new(body, MAX_PROOF_BYTES).collect().await.map_err(|error| unproved_error(shown, &error))?;
+    let answer: Value = serde_json::from_slice(&body.to_bytes()).map_err(|error| unproved_error(shown, &error))?;
+    if matches!(parts.status, StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) {
+        // The server does not know the token.
+        return Err(wire::read_error(&answer).unwrap_or_else(|| unproved_error(shown, &parts.status)));
+    }
+    let proof = answer.pointer("/data/proof").and_then(Value::as_str).unwrap_or_default();
+    if challenge.is_proved_by(token, proof) { Ok(()) } else { Err(unproved_error(shown, &parts.status)) }
+}
+
+fn unproved_error(shown: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::refused(format!("the program at {shown} did not prove that it is your Waypost server; it got no token"))
+        .because(why)
+        .hint("way serve prints its address and the path of its socket: WAYPOST_DB=unix:PATH needs no token")
+}
+
+async fn open(address: &Address, shown: &str) -> Result<SendRequest<Full<Bytes>>> {
     let cannot = |why: &dyn std::fmt::Display| {
         Error::unavailable(format!("cannot reach the server {shown}")).because(why).hint("start it: way serve")
     };

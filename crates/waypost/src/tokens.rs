@@ -169,9 +169,7 @@ impl Tokens {
     /// Returns the rights of a secret. It reads the files each time, so that revoking takes effect at once.
     pub fn lookup(&self, secret: &str) -> Option<Grant> {
         let (presented, now) = (hash(secret), self.clock.now());
-        let own = self.own.as_deref().filter(|path| check_owner_file(path).is_ok());
-        let own = own.and_then(|path| std::fs::read_to_string(path).ok());
-        if own.is_some_and(|own| own.trim().len() > PREFIX.len() && is_equal(&hash(own.trim()), &presented)) {
+        if self.owner_hash().is_some_and(|own| is_equal(&own, &presented)) {
             return Some(Grant::owner(OWNER_TOKEN_ID));
         }
         // An unreadable file grants no access.
@@ -179,6 +177,19 @@ impl Tokens {
         let token = tokens.into_iter().find(|token| is_equal(&token.hash, &presented))?;
         let Token { id, role, agent, task, expires_at, .. } = token;
         expires_at.is_none_or(|end| now < end).then_some(Grant { token: id, role, agent, task })
+    }
+
+    /// Returns the first result for the hash of a valid token.
+    pub fn find_hash<T>(&self, find: impl FnMut(String) -> Option<T>) -> Option<T> {
+        let tokens = self.list().unwrap_or_default().into_iter().map(|token| token.hash);
+        self.owner_hash().into_iter().chain(tokens).find_map(find)
+    }
+
+    /// Returns the hash of the owner's token. None if its file is missing or not private.
+    pub fn owner_hash(&self) -> Option<String> {
+        let path = self.own.as_deref().filter(|path| check_owner_file(path).is_ok())?;
+        let secret = std::fs::read_to_string(path).ok()?;
+        (secret.trim().len() > PREFIX.len()).then(|| hash(secret.trim()))
     }
 
     fn require_owner_file(&self) -> Result<&Path> {
@@ -277,6 +288,6 @@ pub fn hex(bytes: &[u8]) -> String {
 }
 
 /// Compares two hashes in constant time.
-fn is_equal(one: &str, other: &str) -> bool {
+pub(crate) fn is_equal(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
 }

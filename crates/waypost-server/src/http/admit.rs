@@ -9,7 +9,6 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::middleware::Next;
 use serde_json::json;
-use waypost_core::Error;
 
 use super::connections::Connection;
 use super::guard::Transport;
@@ -18,18 +17,17 @@ use super::text::{hash, pairs};
 use super::{Shared, answer, guard, lock};
 use crate::calls::blocking;
 use waypost::access::{Grant, Role};
-use waypost::tokens::hex;
+use waypost::challenge::Challenge;
+use waypost::client::PROOF_PATH;
 
 /// Maximum concurrent requests per token.
 const MAX_REQUESTS_PER_TOKEN: usize = 256;
 /// After this many invalid tokens within [`INVALID_TOKEN_WINDOW`] the server answers 429.
 const MAX_INVALID_TOKENS: usize = 50;
 const INVALID_TOKEN_WINDOW: Duration = Duration::from_secs(10);
-/// How long a browser stays logged in.
-const SESSION_TTL: Duration = Duration::from_hours(12);
 
 /// Paths that need no token. Their answers reveal nothing about the store.
-const PUBLIC_PATHS: &[&str] = &["/healthz", "/readyz", "/login"];
+const PUBLIC_PATHS: &[&str] = &["/healthz", "/readyz", "/login", PROOF_PATH];
 
 /// Middleware: authenticates the request, limits concurrency, adds the security headers, and logs the request.
 pub(super) async fn authenticate(
@@ -103,7 +101,7 @@ pub(super) async fn authenticate(
 #[derive(Clone)]
 pub(super) enum Credential {
     Token(String),
-    /// The hash of a cookie.
+    /// The session, by the hash of its cookie.
     Browser([u8; 32]),
     Socket,
 }
@@ -118,7 +116,7 @@ impl Credential {
                 let known = (shared.lookup)(token).unwrap_or_default();
                 known.is_some() || !matches!((shared.lookup_in_store)(token), Ok(None))
             }
-            Credential::Browser(cookie) => lock(&shared.sessions).get(cookie).is_some_and(|end| *end > now),
+            Credential::Browser(session) => shared.sessions.is_valid(session, (shared.owner_hash)().as_deref(), now),
             Credential::Socket => true,
         }
     }
@@ -197,9 +195,10 @@ fn admit(shared: &Shared, request: &Request) -> Result<Admission, Box<Response<B
     if transport == Transport::Socket && !headers.contains_key(header::AUTHORIZATION) {
         return Ok(Admission::Granted(Grant::owner("socket"), Credential::Socket));
     }
-    if let Some(cookie) = cookie(shared, headers) {
-        let credential = Credential::Browser(hash(&cookie));
-        let is_logged_in = credential.is_valid(shared, Instant::now());
+    if let Some(session) = shared.sessions.cookie(headers) {
+        let credential = Credential::Browser(session);
+        let is_logged_in =
+            credential.is_valid(shared, Instant::now()) && shared.sessions.is_of_host(&session, host(headers));
         // A form on another site sends the cookie too, but cannot set a custom header.
         let has_page_header = request.method() != Method::POST || headers.contains_key("waypost-page");
         return match (is_logged_in, has_page_header) {
@@ -225,8 +224,8 @@ pub(super) fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 /// Answers a request whose token is unknown.
 fn reject_token(shared: &Shared) -> Response<Body> {
-    let mut invalid = lock(&shared.invalid_tokens);
     let now = Instant::now();
+    let mut invalid = lock(&shared.invalid_tokens);
     invalid.retain(|moment| now.duration_since(*moment) < INVALID_TOKEN_WINDOW);
     if invalid.len() >= MAX_INVALID_TOKENS {
         return answer::refusal(429, "refused", "too many invalid tokens", &["wait 10 seconds"]);
@@ -237,17 +236,6 @@ fn reject_token(shared: &Shared) -> Response<Body> {
     response
 }
 
-fn cookie_name(shared: &Shared) -> String {
-    format!("waypost-{}", shared.port.unwrap_or_default())
-}
-
-fn cookie(shared: &Shared, headers: &HeaderMap) -> Option<String> {
-    let name = cookie_name(shared);
-    let cookies = headers.get_all(header::COOKIE).iter().filter_map(|value| value.to_str().ok());
-    let mut pairs = cookies.flat_map(|value| value.split(';')).filter_map(|pair| pair.trim().split_once('='));
-    pairs.find(|(found, _)| *found == name).map(|(_, value)| value.to_owned())
-}
-
 /// Exchanges a single-use code for a session cookie.
 pub(super) async fn login(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let query = pairs(request.uri().query().unwrap_or_default());
@@ -256,23 +244,49 @@ pub(super) async fn login(State(shared): State<Arc<Shared>>, request: Request) -
     if end.is_none_or(|end| end < Instant::now()) {
         return reject_token(&shared);
     }
-    let mut bytes = [0; 32];
-    if getrandom::fill(&mut bytes).is_err() {
-        return answer::error(&Error::internal("cannot read random bytes"));
+    match shared.sessions.begin(host(request.headers()), (shared.owner_hash)()) {
+        Ok(cookie) => {
+            let mut response = Response::new(Body::empty());
+            *response.status_mut() = StatusCode::SEE_OTHER;
+            response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
+            with_cookie(response, &cookie)
+        }
+        Err(error) => answer::error(&error),
     }
-    let secret = hex(&bytes);
-    let mut sessions = lock(&shared.sessions);
-    sessions.retain(|_, end| *end > Instant::now());
-    sessions.insert(hash(&secret), Instant::now() + SESSION_TTL);
-    let cookie = format!(
-        "{}={secret}; Path=/; HttpOnly; SameSite=Strict; Max-Age={}",
-        cookie_name(&shared),
-        SESSION_TTL.as_secs()
-    );
-    let mut response = Response::new(Body::empty());
-    *response.status_mut() = StatusCode::SEE_OTHER;
-    response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
-    if let Ok(cookie) = HeaderValue::from_str(&cookie) {
+}
+
+/// Ends the session of a browser.
+pub(super) async fn logout(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let response = answer::data(&json!({}), &[]);
+    match request.extensions().get::<Credential>() {
+        Some(Credential::Browser(session)) => with_cookie(response, &shared.sessions.end(session)),
+        _ => response,
+    }
+}
+
+/// Proves that this server knows the token that a client is about to send. It reveals nothing to a client that does not
+/// have the token.
+pub(super) async fn prove(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let query = pairs(request.uri().query().unwrap_or_default());
+    let parameter = |name: &str| query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
+    let challenge = match Challenge::read(host(request.headers()), parameter("nonce"), parameter("key")) {
+        Ok(challenge) => challenge,
+        Err(error) => return answer::error(&error),
+    };
+    let state = Arc::clone(&shared);
+    match blocking(move || (state.answer)(&challenge)).await {
+        Ok(Some(proof)) => answer::data(&json!({ "proof": proof }), &[]),
+        Ok(None) => reject_token(&shared),
+        Err(error) => answer::error(&error),
+    }
+}
+
+fn host(headers: &HeaderMap) -> &str {
+    headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
+}
+
+fn with_cookie(mut response: Response<Body>, cookie: &str) -> Response<Body> {
+    if let Ok(cookie) = HeaderValue::from_str(cookie) {
         response.headers_mut().insert(header::SET_COOKIE, cookie);
     }
     response

@@ -16,6 +16,7 @@ mod openapi;
 mod operation;
 mod readiness;
 mod route;
+mod sessions;
 mod sse;
 mod text;
 
@@ -43,7 +44,7 @@ use waypost_fs::check_threads;
 
 use crate::calls::blocking;
 use crate::mcp;
-use admit::{authenticate, login};
+use admit::{authenticate, login, logout, prove};
 use connections::{Connection, Connections, TimedWrites};
 use events::{EventRequest, Events, MAX_LISTENERS};
 use guard::{Names, Transport};
@@ -52,10 +53,13 @@ use metrics::Metrics;
 use operation::{Address, handle};
 use readiness::Readiness;
 use route::{Op, ROOT};
+use sessions::Sessions;
 use sse::{Budget, Hangup};
 use text::{hash, pairs};
 use waypost::access::{Grant, Role};
 use waypost::app::{self, App, Measure};
+use waypost::challenge::Challenge;
+use waypost::client::PROOF_PATH;
 
 /// Threads of the asynchronous runtime.
 const WORKER_THREADS: usize = 2;
@@ -86,6 +90,9 @@ pub enum Listener {
 /// Looks a token up. An error means that the token cannot be checked now; an unknown token is `None`.
 pub type Lookup = Box<dyn Fn(&str) -> Result<Option<Grant>> + Send + Sync>;
 
+/// Returns the proof that the server knows the token that a challenge is about. `None` if it does not know it.
+pub type Prove = Box<dyn Fn(&Challenge) -> Result<Option<String>> + Send + Sync>;
+
 /// The configuration of the server.
 pub struct Config {
     /// The sockets to accept connections on.
@@ -96,6 +103,10 @@ pub struct Config {
     pub lookup: Lookup,
     /// Looks up tokens that `lookup` does not know, in the store. May block.
     pub lookup_in_store: Lookup,
+    /// Returns the proof that the server knows the token that a challenge is about. May block.
+    pub answer: Prove,
+    /// Returns the hash of the owner's token. Sessions of browsers end when it changes.
+    pub owner_hash: Box<dyn Fn() -> Option<String> + Send + Sync>,
     /// The author of writes whose request names none: the owner of the server.
     pub actor: String,
     /// The user whose processes may use the socket.
@@ -111,9 +122,10 @@ struct Shared {
     app: Arc<App>,
     ops: Vec<Op>,
     names: Names,
-    port: Option<u16>,
     lookup: Lookup,
     lookup_in_store: Lookup,
+    answer: Prove,
+    owner_hash: Box<dyn Fn() -> Option<String> + Send + Sync>,
     actor: String,
     log: Box<dyn Fn(&Value) + Send + Sync>,
     events: Events,
@@ -133,9 +145,9 @@ struct Shared {
     busy: Mutex<HashMap<String, usize>>,
     /// When requests with an invalid token arrived.
     invalid_tokens: Mutex<Vec<Instant>>,
-    /// The hashes of login codes and of browser sessions, with their expiration.
+    /// The hashes of login codes, with their expiration.
     codes: Mutex<HashMap<[u8; 32], Instant>>,
-    sessions: Mutex<HashMap<[u8; 32], Instant>>,
+    sessions: Sessions,
     in_flight: AtomicUsize,
     /// The OpenAPI document, built on the first request.
     document: OnceLock<String>,
@@ -185,9 +197,10 @@ async fn run(app: Arc<App>, config: Config) -> Result<()> {
         ops: ops(),
         app,
         names: Names::new(port, &config.allowed_hosts),
-        port,
         lookup: config.lookup,
         lookup_in_store: config.lookup_in_store,
+        answer: config.answer,
+        owner_hash: config.owner_hash,
         actor: config.actor,
         log: config.log,
         events: Events::new(),
@@ -202,7 +215,7 @@ async fn run(app: Arc<App>, config: Config) -> Result<()> {
         busy: Mutex::default(),
         invalid_tokens: Mutex::default(),
         codes: Mutex::new(codes),
-        sessions: Mutex::default(),
+        sessions: Sessions::new()?,
         in_flight: AtomicUsize::new(0),
         document: OnceLock::new(),
     });
@@ -336,6 +349,8 @@ fn router(shared: &Arc<Shared>) -> Router {
         .route("/metrics", get(metrics_page))
         .route("/openapi.json", get(openapi_document))
         .route("/login", get(login))
+        .route("/logout", post(logout))
+        .route(PROOF_PATH, get(prove))
         .route(&format!("{ROOT}/events/stream"), get(stream_events))
         .route(&format!("{ROOT}/jobs/{{job}}/log/stream"), get(logs::stream))
         .route(&format!("{ROOT}/wait"), get(wait));
@@ -414,12 +429,15 @@ async fn metrics_page(State(shared): State<Arc<Shared>>, request: Request) -> Re
     }
     let app = Arc::clone(&shared.app);
     let mut measures = blocking(move || Ok(app.measures())).await.unwrap_or_default();
+    let is_ready = shared.readiness.check(&shared.app).await.is_ok();
     let gauge =
         |name, help, value: f64| Measure { name, help, is_counter: false, values: vec![(String::new(), value)] };
     let lag = events::lag(&shared).await.unwrap_or_default();
     #[expect(clippy::cast_precision_loss, reason = "counts are small")]
     measures.extend([
         shared.events.by_kind(),
+        // While it is 0, measures that come from the store are missing.
+        gauge("store_ready", "Whether the store can be read and written: 1 or 0.", f64::from(u8::from(is_ready))),
         gauge("events_last", "Sequence of the newest published event.", shared.events.last() as f64),
         gauge("events_lag", "Events that are not published yet.", lag as f64),
         gauge("event_listeners", "Clients that listen to events.", shared.events.listeners() as f64),

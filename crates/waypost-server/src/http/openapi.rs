@@ -31,6 +31,12 @@ pub(crate) fn document(ops: &[Op]) -> Value {
     for (path, operation) in other_paths() {
         add(&mut paths, path, "get", operation);
     }
+    let ended = json!({ "description": "The session has ended.", "content": { "application/json": { "schema": { "type": "object" } } } });
+    let logout = json!({
+        "operationId": "logout", "summary": "End the session of a browser",
+        "responses": { "200": ended, "default": errors() },
+    });
+    add(&mut paths, "/logout", "post", logout);
     paths.sort_keys();
     let mut schemas = generator.take_definitions(true);
     schemas.insert("Error".to_owned(), error_schema());
@@ -361,9 +367,24 @@ fn other_paths() -> Vec<(&'static str, Value)> {
     let number = json!({ "type": "integer", "minimum": 0, "maximum": i64::MAX });
     let since = json!({ "name": "since", "in": "query", "schema": number });
     let filter = |name: &str, text: &str| json!({ "name": name, "in": "query", "description": text, "schema": { "type": "string" } });
+    let digits = |name: &str, text: &str| {
+        let schema = json!({ "type": "string", "pattern": "^[0-9a-fA-F]{64}$" });
+        json!({ "name": name, "in": "query", "required": true, "description": text, "schema": schema })
+    };
     vec![
         ("/healthz", public("healthz", "Liveness probe", text("text/plain"))),
         ("/readyz", public("readyz", "Readiness probe: whether the store is writable", text("text/plain"))),
+        (
+            "/prove",
+            json!({
+                "operationId": "prove", "security": [],
+                "summary": "Proof that the server knows a token, for clients that do not send it to other programs",
+                "parameters": [digits("nonce", "Random digits"), digits("key", "Code over the nonce by which the server finds the token")],
+                "responses": { "200": {
+                    "description": "The proof.", "content": { "application/json": { "schema": { "type": "object" } } },
+                }, "default": errors() },
+            }),
+        ),
         ("/metrics", authenticated("metrics", "Metrics in the Prometheus text format", json!([]), text("text/plain"))),
         (
             "/openapi.json",

@@ -12,7 +12,9 @@ use std::time::Duration;
 use serde_json::json;
 use waypost_core::context::Caller;
 use waypost_core::engine;
-use waypost_core::op::{self, Effect, ExpireDue, Heartbeat, ListJobs, Operation as _, OperationEntry};
+use waypost_core::op::{
+    self, Effect, ExpireDue, GetWorkStatus, Heartbeat, JobView, ListJobs, Operation as _, OperationEntry,
+};
 use waypost_core::{Error, Kind, Result};
 
 use super::metrics::{self, Measure};
@@ -20,6 +22,7 @@ use super::readers::{self, Readers};
 use super::writer::{OnWritten, Writer};
 use super::{AppContext, AppEntry, Call, Reply, Respond, Who};
 use crate::access::{Grant, Role};
+use crate::challenge::Challenge;
 use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
 use crate::jobs;
 use crate::origin::Origin;
@@ -92,6 +95,20 @@ impl GroupCommit {
             return Err(Error::unavailable("cannot check tokens: the store and its directory are missing"));
         }
         let Some(token_hash) = jobs::token_hash(secret) else { return Ok(None) };
+        let found = self.live_jobs()?.into_iter().find(|view| view.job.token_hash.as_ref() == Some(&token_hash));
+        Ok(found.map(|found| {
+            let task = found.job.task_id.map(|id| id.to_string());
+            Grant { token: found.job.id.to_string(), role: Role::Job, agent: found.agent, task }
+        }))
+    }
+
+    /// Returns the proof that this server knows the token of a running job that a challenge is about.
+    pub(super) fn answer_for_job(&self, challenge: &Challenge) -> Result<Option<String>> {
+        let hashes = self.live_jobs()?.into_iter().filter_map(|view| view.job.token_hash);
+        Ok(hashes.into_iter().find_map(|hash| challenge.answer(&hash)))
+    }
+
+    fn live_jobs(&self) -> Result<Vec<JobView>> {
         let live = ListJobs {
             status: None,
             live: true,
@@ -103,11 +120,7 @@ impl GroupCommit {
         let caller = self.own.clone();
         let live =
             self.readers.run(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live))?;
-        let found = live.jobs.into_iter().find(|view| view.job.token_hash.as_ref() == Some(&token_hash));
-        Ok(found.map(|found| {
-            let task = found.job.task_id.map(|id| id.to_string());
-            Grant { token: found.job.id.to_string(), role: Role::Job, agent: found.agent, task }
-        }))
+        Ok(live.jobs)
     }
 
     /// Returns the caller for the engine.
@@ -303,9 +316,26 @@ impl GroupCommit {
         self.readers.wait(last, timeout)
     }
 
+    /// Checks whether the store can be written, and then whether it can be read: a reader sees damage and errors of the
+    /// disk that the lock of the writers does not.
     pub(super) fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
-        self.writer.probe(reply);
+        let (readers, caller) = (Arc::clone(&self.readers), self.own.clone());
+        self.writer.probe(Box::new(move |written| match written {
+            Ok(()) => readers.submit(Box::new(move |session| {
+                let read = session.and_then(|session| probe_read(session, &caller));
+                let is_session_usable = is_usable_after(&read);
+                reply(read);
+                is_session_usable
+            })),
+            Err(error) => reply(Err(error)),
+        }));
     }
+}
+
+/// Reads a page of every table that work needs.
+fn probe_read(session: &mut Session, caller: &Caller) -> Result<()> {
+    let status = GetWorkStatus { worktree_id: None, limit: 1 };
+    engine::read(session.store()?, caller, &mut SystemEntropy, status).map(drop)
 }
 
 /// Expires due leases and applies other due transitions.

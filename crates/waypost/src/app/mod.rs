@@ -22,6 +22,7 @@ use waypost_core::op::{self, Description, Effect, OperationEntry};
 use waypost_core::{Error, Result};
 
 use crate::access::Grant;
+use crate::challenge::Challenge;
 use crate::idempotency;
 use crate::ops;
 use crate::origin::Origin;
@@ -229,12 +230,20 @@ impl App {
         }
     }
 
-    /// Checks whether a write would succeed now, without changing anything. Returns at once; the reply may come late,
+    /// Checks whether a write and a read would succeed now, without changing anything. Returns at once; the reply may come late,
     /// or never while the disk hangs.
     pub fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
         match &self.executor {
             Executor::OneProcess(_) => reply(Ok(())),
             Executor::GroupCommit(executor) => executor.probe(reply),
+        }
+    }
+
+    /// Returns the proof that this server knows the token of a running job that a challenge is about.
+    pub fn answer_for_job(&self, challenge: &Challenge) -> Result<Option<String>> {
+        match &self.executor {
+            Executor::OneProcess(_) => Ok(None),
+            Executor::GroupCommit(executor) => executor.answer_for_job(challenge),
         }
     }
 

@@ -4,6 +4,7 @@ mod access;
 mod conforming;
 mod describing;
 mod following;
+mod identity;
 mod jobs;
 mod life;
 mod limits;

@@ -3,7 +3,9 @@
 use std::fs;
 use std::path::PathBuf;
 
+use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use waypost_testkit::strace;
 
 use super::following::Stream;
 use super::{Reply, Server};
@@ -139,4 +141,33 @@ fn a_store_that_cannot_be_written_is_not_ready() {
     drop(gate);
     server.until_ready();
     server.create("two").data();
+}
+
+#[test]
+fn a_server_whose_store_cannot_be_read_is_not_ready_and_says_so_in_its_metrics() {
+    strace();
+    let server = Server::start(&[]);
+    server.create("one").data();
+    server.until_ready();
+    let is_ready = || {
+        let page = server.get("/metrics").body;
+        page.lines().find_map(|line| line.strip_prefix("waypost_store_ready ")).map(|value| value == "1")
+    };
+    assert_eq!(is_ready(), Some(true));
+    let mut disk = server.sandbox.command("strace", &server.repo);
+    disk.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=pread64", "-e", "inject=pread64:error=EIO"]);
+    let mut disk = disk.args(["-p", &server.child.id().to_string()]).spawn().unwrap();
+    until("the server is not ready", || {
+        // Another process writes, so that the server has to read the file again.
+        let _ = server.way(&["agent", "heartbeat", "--agent", "ann"]).ok();
+        server.get("/readyz").status == 503
+    });
+    let ready = server.get("/readyz");
+    assert!(!ready.body.contains('/'), "{ready:?}");
+    assert_eq!(is_ready(), Some(false));
+    assert_eq!(server.get("/healthz").status, 200);
+    kill_process(Pid::from_child(&disk), Signal::INT).unwrap();
+    let _ = disk.wait();
+    server.until_ready();
+    assert_eq!(is_ready(), Some(true));
 }
