@@ -66,6 +66,49 @@ pub fn read(path: &Path, scratch: &Path, required: &[(&str, &[&str])]) -> Result
     Ok(tables)
 }
 
+/// The name of DuckDB in the answer of [`program`].
+pub const DUCKDB: &str = "duckdb";
+/// The bytes of every DuckDB database after its checksum.
+const DUCKDB_MAGIC: &[u8; 4] = b"DUCK";
+
+/// Tables by which databases of other programs are recognised.
+const PROGRAMS: &[(&str, &[&str])] = &[
+    ("langgraph", &["checkpoints", "writes"]),
+    ("caw", &["workflows", "tasks", "task_dependencies"]),
+    ("pedrocli", &["jobs", "job_artifacts"]),
+];
+
+/// Returns the program whose database a file is: the name of an importer, or [`DUCKDB`]; none if it is not known.
+pub fn program(path: &Path) -> Option<&'static str> {
+    let head = head(path)?;
+    if head[8..12] == *DUCKDB_MAGIC {
+        return Some(DUCKDB);
+    }
+    if head != *MAGIC {
+        return None;
+    }
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    program_of(&Connection::open_with_flags(uri(path), flags).ok()?)
+}
+
+/// Returns the program whose database this is.
+pub(crate) fn program_of(connection: &Connection) -> Option<&'static str> {
+    let has = |table: &str| columns(connection, table).is_ok_and(|columns| !columns.is_empty());
+    PROGRAMS.iter().find(|(_, tables)| tables.iter().all(|table| has(table))).map(|(name, _)| *name)
+}
+
+/// Tells whether a file begins like an SQLite database.
+pub fn is_sqlite(path: &Path) -> bool {
+    head(path).is_some_and(|head| head == *MAGIC)
+}
+
+fn head(path: &Path) -> Option<[u8; 16]> {
+    let mut head = [0; MAGIC.len()];
+    let is_file = std::fs::metadata(path).is_ok_and(|metadata| metadata.is_file());
+    is_file.then(|| std::fs::File::open(path).ok()?.read_exact(&mut head).ok())??;
+    Some(head)
+}
+
 /// Refuses a file that is not a database, before SQLite opens it.
 fn check(path: &Path) -> Result<()> {
     let cannot = |error: std::io::Error| match error.kind() {
@@ -79,9 +122,8 @@ fn check(path: &Path) -> Result<()> {
     if metadata.len() > MAX_FILE_BYTES {
         return Err(Error::invalid(format!("{} is larger than {MAX_FILE_BYTES} bytes", path.display())));
     }
-    let mut magic = [0; MAGIC.len()];
-    let mut file = std::fs::File::open(path).map_err(cannot)?;
-    if file.read_exact(&mut magic).is_err() || magic != *MAGIC {
+    std::fs::File::open(path).map_err(cannot)?;
+    if !is_sqlite(path) {
         return Err(Error::invalid(format!("{} is not an SQLite database", path.display())));
     }
     Ok(())

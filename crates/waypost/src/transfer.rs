@@ -36,6 +36,8 @@ pub struct Moved {
     pub id: WorkflowId,
     /// Its name.
     pub name: String,
+    /// Its status.
+    pub status: WorkflowStatus,
     /// Number of its tasks.
     pub tasks: usize,
     /// Number of its checkpoints.
@@ -50,6 +52,7 @@ impl Moved {
         Moved {
             id: dump.workflow.id.clone(),
             name: dump.workflow.name.clone(),
+            status: dump.workflow.status,
             tasks: dump.tasks.len(),
             checkpoints: dump.checkpoints.len(),
             reason: None,

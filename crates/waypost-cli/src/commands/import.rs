@@ -5,20 +5,24 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
+use waypost_core::model::Repository;
 use waypost_core::{Error, Kind, Result};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, styled};
-use waypost::import::workflows::{self, Program};
+use waypost::import::workflows::{self, Program, Request};
 use waypost::import::{self, Format, Plan, Taken};
-use waypost::place::expand;
 use waypost::transfer::Moved;
 
 /// Import issues from another tracker, or workflows from another program
 ///
-/// Writes issues to the ledger in one transaction and workflows to the store; never changes the source. Skips issues that
-/// exist already, by id or external_ref; with --update it updates them if the imported version is newer. Lists everything
-/// that it cannot import.
+/// Writes issues to the ledger in one transaction, workflows and templates to the store, and settings to the configuration
+/// of this clone; never changes the source. Skips issues that exist already, by id or external_ref; with --update it
+/// updates them if the imported version is newer. Two clones that import the same issues write the same lines. Lists
+/// everything that it cannot import.
+///
+/// Workflows that ended or failed in the other program are imported as such. The others are paused: way workflow resume
+/// continues them. A thread that waits for an answer becomes a question: way task answer.
 #[derive(clap::Args)]
 #[command(
     // Clap cannot parse an optional argument before a required one with an option between them.
@@ -30,7 +34,9 @@ use waypost::transfer::Moved;
   way import taskmaster .taskmaster/tasks/tasks.json
   task export | way import taskwarrior - --update
   way import caw ~/.caw/workflows.db --dry-run
-  way import langgraph ~/.agentos/issue_workflow.db
+  way import langgraph ~/.agentos/issue_workflow.db --thread fix-login
+  way import pedrocli postgres://pedrocli@localhost/pedrocli
+  duckdb .claude-state/agentdb.duckdb \"EXPORT DATABASE 'agentdb' (FORMAT json)\" && way import agentdb agentdb
 
 Formats of issues:
   beads        JSONL of beads or of a ledger; keeps ids and all fields
@@ -39,20 +45,25 @@ Formats of issues:
   taskmaster   tasks.json; subtasks become children
   taskwarrior  output of task export
 
-Databases of workflows:
-  caw          workflows, tasks, dependencies, checkpoints and messages; keeps ids
-  langgraph    database of SqliteSaver; each thread becomes a paused workflow with its checkpoints"
+Programs with workflows:
+  caw          its database; keeps ids. Templates are imported too, and in a shared store repositories
+  langgraph    database of SqliteSaver; each thread becomes a workflow with its checkpoints
+  pedrocli     URL of its PostgreSQL database, an SQLite file, or jobs as JSON; settings from .pedrocli.json
+  agentdb      directory with the tables of agentdb.duckdb, which DuckDB exported as JSON"
 )]
 pub(crate) struct Args {
-    /// Format: beads, github, backlog, taskmaster, taskwarrior, caw or langgraph [default: detected, for issues]
+    /// Format: beads, github, backlog, taskmaster, taskwarrior, caw, langgraph, pedrocli or agentdb [default: detected]
     #[arg(value_name = "FORMAT")]
     first: OsString,
-    /// File or directory to import; - for standard input
+    /// File or directory to import; - for standard input; for pedrocli also a postgres:// URL
     #[arg(value_name = "FILE|DIR|-")]
     second: Option<PathBuf>,
-    /// Update existing issues if the imported version is newer
+    /// Update existing issues if the imported version is newer; replace settings
     #[arg(long)]
     update: bool,
+    /// Import only this thread of LangGraph; may be repeated
+    #[arg(long, value_name = "ID")]
+    thread: Vec<String>,
     /// Show what would be imported, without writing
     #[arg(long)]
     dry_run: bool,
@@ -68,10 +79,19 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             None => {}
         }
     }
+    if args.second.is_none()
+        && let Some(program) = workflows::detect(Path::new(&args.first))
+    {
+        return workflows(cx, args, program, Path::new(&args.first));
+    }
+    if !args.thread.is_empty() {
+        return Err(Error::invalid("--thread applies to langgraph only").hint("remove --thread"));
+    }
     let (path, format) = match &args.second {
         Some(path) => {
             let format = Format::parse(&args.first.to_string_lossy());
-            (path.as_path(), Some(format.map_err(|error| error.hint("for workflows, use caw or langgraph"))?))
+            let programs = Program::ALL.map(Program::name).join(", ");
+            (path.as_path(), Some(format.map_err(|error| error.hint(format!("for workflows: {programs}")))?))
         }
         None => (Path::new(&args.first), None),
     };
@@ -141,18 +161,21 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Imports workflows.
+/// Imports workflows, templates and settings of a program.
 fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path) -> Result<ExitCode> {
-    if args.update {
+    if args.update && program != Program::Pedrocli {
         return Err(Error::invalid("--update does not apply to workflows").hint("remove --update"));
     }
+    if !args.thread.is_empty() && program != Program::Langgraph {
+        return Err(Error::invalid("--thread applies to langgraph only").hint("remove --thread"));
+    }
     if path.as_os_str() == "-" {
-        return Err(Error::invalid("cannot read a database from standard input").hint("name the file"));
+        return Err(Error::invalid("cannot read workflows from standard input").hint("name the file"));
     }
     let mut session = if args.dry_run { cx.session()? } else { cx.session_to_write()? };
-    let path = expand(path, &session.place.cwd, &session.place.variables)?;
-    let outcome = workflows::import(&mut session, program, &path, args.dry_run)?;
-    if outcome.added.is_empty() && outcome.skipped.is_empty() && outcome.notes.is_empty() {
+    let request = Request { program, source: path, threads: &args.thread, update: args.update, dry_run: args.dry_run };
+    let outcome = workflows::import(&mut session, request)?;
+    if outcome.is_empty() {
         return Err(Error::new(Kind::NothingToDo, "the source contains nothing to import"));
     }
     let sum = |count: fn(&Moved) -> usize| outcome.added.iter().map(count).sum::<usize>();
@@ -161,12 +184,18 @@ fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path
         "format": program.name(),
         "added": outcome.added,
         "skipped": outcome.skipped,
+        "repositories": outcome.repositories,
+        "templates": outcome.templates,
+        "settings": outcome.settings,
         "not_carried": outcome.notes,
         "counts": {
             "added": outcome.added.len(),
             "tasks": tasks,
             "checkpoints": checkpoints,
             "skipped": outcome.skipped.len(),
+            "repositories": outcome.repositories.len(),
+            "templates": outcome.templates.iter().filter(|one| one.is_new).count(),
+            "settings": outcome.settings.iter().filter(|one| one.is_new).count(),
             "not_carried": outcome.notes.len(),
         },
         "written": !args.dry_run,
@@ -180,15 +209,32 @@ fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path
             outcome.skipped.len(),
             outcome.notes.len()
         ));
-        let rows: Vec<_> =
-            outcome.added.iter().map(|one| vec![cell(""), cell(&one.name), styled(DIM, &one.id)]).collect();
-        text.table(&rows);
-        if !outcome.notes.is_empty() {
-            text.gap();
-            text.heading("Not imported");
-            let rows: Vec<_> =
-                outcome.notes.iter().map(|note| vec![styled(BOLD, &note.item), cell(&note.problem)]).collect();
-            text.table(&rows);
+        let workflow = |one: &Moved| vec![cell(""), cell(&one.name), cell(one.status), styled(DIM, &one.id)];
+        text.table(&outcome.added.iter().map(workflow).collect::<Vec<_>>());
+        let known = |is_new: bool| cell(if is_new { "added" } else { "exists already" });
+        let repository = |one: &Repository| vec![cell(&one.name), cell(one.path.display())];
+        for (title, rows) in [
+            ("Repositories", outcome.repositories.iter().map(repository).collect::<Vec<_>>()),
+            (
+                "Templates",
+                outcome.templates.iter().map(|one| vec![cell(&one.name), known(one.is_new)]).collect::<Vec<_>>(),
+            ),
+            (
+                "Settings",
+                (outcome.settings.iter())
+                    .map(|one| vec![cell(one.key), cell(&one.value), known(one.is_new)])
+                    .collect::<Vec<_>>(),
+            ),
+            (
+                "Not imported",
+                outcome.notes.iter().map(|note| vec![styled(BOLD, &note.item), cell(&note.problem)]).collect(),
+            ),
+        ] {
+            if !rows.is_empty() {
+                text.gap();
+                text.heading(title);
+                text.table(&rows);
+            }
         }
     })?;
     if args.dry_run {

@@ -1,20 +1,20 @@
-//! Reads the database of caw: workflows, tasks, dependencies, checkpoints, agents and messages.
+//! Reads the database of caw: workflows, tasks, dependencies, checkpoints, agents, messages, repositories and templates.
 //!
 //! Its ids have our form and are kept. Rows that Waypost has no place for, or that belong to no workflow, are reported.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Value, json};
-use waypost_core::id::{AgentId, CheckpointId, MessageId, TaskId, WorkflowId};
+use waypost_core::id::{AgentId, CheckpointId, MessageId, RepositoryId, TaskId, WorkflowId};
 use waypost_core::model::{
-    Agent, Checkpoint, CheckpointKind, Dependency, DependencyKind, Message, MessageKind, MessageState, Source, Task,
-    TaskStatus, Urgency, WorkflowStatus,
+    Agent, Checkpoint, CheckpointKind, Dependency, DependencyKind, Message, MessageKind, MessageState, Repository,
+    Source, Task, TaskStatus, Urgency, Variable, WorkflowStatus,
 };
 use waypost_core::tables::{Row, Tables};
 use waypost_core::time::Timestamp;
 use waypost_core::work::transfer::WorkflowDump;
 
-use super::{ImportContext, Imported, Seeded, json_of, name_of, number, text};
+use super::{ImportContext, Imported, ImportedTemplate, Seeded, json_of, name_of, number, text};
 
 /// The tables, with their required columns.
 pub const TABLES: &[(&str, &[&str])] = &[
@@ -32,21 +32,73 @@ pub const TABLES: &[(&str, &[&str])] = &[
     ("memories", &["id"]),
 ];
 
+/// A repository of caw.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignRepository {
+    /// Its id there.
+    pub id: String,
+    /// Its path there.
+    pub path: String,
+    /// Its name.
+    pub name: String,
+    /// Whether a workflow or a task belongs to it.
+    pub is_used: bool,
+}
+
+impl ForeignRepository {
+    /// Returns its id there, if it has our form, or one that is derived from it.
+    pub fn own_id(&self) -> RepositoryId {
+        let derived = || RepositoryId::generate(&mut Seeded::of(&["caw", "repository", &self.id]));
+        self.id.parse().unwrap_or_else(|_| derived())
+    }
+}
+
+/// Returns the repositories of caw, in the order of their paths.
+pub fn repositories(tables: &Tables) -> Vec<ForeignRepository> {
+    let users = rows(tables, "workflow_repositories").chain(rows(tables, "tasks"));
+    let used: BTreeSet<String> = users.filter_map(|row| text(row, "repository_id")).collect();
+    let mut all: Vec<ForeignRepository> = rows(tables, "repositories")
+        .filter_map(|row| {
+            let (id, path) = (text(row, "id")?, text(row, "path")?);
+            let name = text(row, "name").unwrap_or_else(|| path.rsplit('/').next().unwrap_or_default().to_owned());
+            Some(ForeignRepository { is_used: used.contains(&id), name: name_of(&name, "repository"), id, path })
+        })
+        .collect();
+    all.sort_by(|a, b| (&a.path, &a.id).cmp(&(&b.path, &b.id)));
+    all
+}
+
 /// Converts the workflows of caw.
 pub fn read(tables: &Tables, context: &ImportContext) -> Imported {
     let mut imported = Imported::default();
     let author = super::agent(context, AgentId::generate(&mut Seeded::of(&["caw"])), "caw");
     let agents = agents(tables, context, &author);
     let mut owners: BTreeMap<TaskId, usize> = BTreeMap::new();
+    let mut left_out: BTreeSet<String> = BTreeSet::new();
     for row in rows(tables, "workflows") {
-        let Some(dump) = workflow(&mut imported, context, row) else { continue };
-        imported.workflows.push(dump);
+        let Some(mut dump) = workflow(&mut imported, context, row) else { continue };
+        match destination(tables, context, dump.workflow.id.as_str()) {
+            Ok(repositories) => {
+                dump.concerns = repositories.iter().map(|repository| repository.id.clone()).collect();
+                let others = repositories.into_iter().filter(|one| one.id != context.repository.id);
+                dump.repositories.extend(others.cloned());
+                imported.workflows.push(dump);
+            }
+            Err(problem) => {
+                left_out.insert(dump.workflow.id.to_string());
+                imported.note(row_name(row), problem);
+            }
+        }
     }
     let places: BTreeMap<WorkflowId, usize> =
         imported.workflows.iter().enumerate().map(|(place, dump)| (dump.workflow.id.clone(), place)).collect();
     let mut sorted: Vec<&Row> = rows(tables, "tasks").collect();
     sorted.sort_by_key(|row| (number(row, "sequence"), text(row, "id")));
     for row in sorted {
+        if text(row, "workflow_id").is_some_and(|id| left_out.contains(&id)) {
+            left_out.extend(text(row, "id"));
+            continue;
+        }
         let place = text(row, "workflow_id").and_then(|id| places.get(&id.parse().ok()?).copied());
         match (place, text(row, "id").and_then(|id| id.parse::<TaskId>().ok())) {
             (Some(place), Some(id)) => {
@@ -57,8 +109,8 @@ pub fn read(tables: &Tables, context: &ImportContext) -> Imported {
         }
     }
     context_from(&mut imported, tables);
-    dependencies(&mut imported, tables, &owners);
-    checkpoints(&mut imported, tables, context, &owners, &author);
+    dependencies(&mut imported, tables, &owners, &left_out);
+    checkpoints(&mut imported, tables, context, &owners, &left_out, &author);
     messages(&mut imported, tables, context, &places, &agents, &author);
     for dump in &mut imported.workflows {
         derive_statuses(dump, context);
@@ -67,12 +119,16 @@ pub fn read(tables: &Tables, context: &ImportContext) -> Imported {
             .collect();
         dump.agents = agents.values().chain([&author]).filter(|agent| named.contains(&agent.id)).cloned().collect();
     }
+    for row in rows(tables, "workflow_templates") {
+        let name = text(row, "name").unwrap_or_default();
+        let body = json_of(row, "template");
+        let made = template(&name, text(row, "description"), &body, &mut imported);
+        imported.templates.extend(made);
+    }
     for (table, reason) in [
         ("workspaces", "directories of another program are not imported"),
-        ("workflow_templates", "write each as a plan, and save it with way template save"),
         ("sessions", "sessions are not imported"),
         ("memories", "Waypost has no memories"),
-        ("repositories", "imported workflows belong to the current repository"),
     ] {
         let count = rows(tables, table).count();
         if count > 0 {
@@ -80,6 +136,89 @@ pub fn read(tables: &Tables, context: &ImportContext) -> Imported {
         }
     }
     imported
+}
+
+/// Returns the repositories that a workflow belongs to here, or why it cannot be imported into this store.
+fn destination<'a>(
+    tables: &Tables,
+    context: &'a ImportContext,
+    workflow: &str,
+) -> Result<Vec<&'a Repository>, &'static str> {
+    let of_workflow = |row: &&Row| text(row, "workflow_id").as_deref() == Some(workflow);
+    let linked = rows(tables, "workflow_repositories").chain(rows(tables, "tasks")).filter(of_workflow);
+    let mut found: Vec<&Repository> = Vec::new();
+    for id in linked.filter_map(|row| text(row, "repository_id")) {
+        let Some(repository) = context.repositories.get(&id) else { continue };
+        if !found.iter().any(|known| known.id == repository.id) {
+            found.push(repository);
+        }
+    }
+    if found.is_empty() {
+        return Ok(vec![&context.repository]);
+    }
+    let is_own = |repository: &&Repository| repository.id == context.repository.id;
+    if context.is_shared || found.iter().all(is_own) {
+        return Ok(found);
+    }
+    Err(if found.iter().any(is_own) {
+        "it spans several repositories: import it into a shared store with way --global import caw"
+    } else {
+        "it belongs to another repository: run way import there, or way --global import caw"
+    })
+}
+
+/// Converts a template, of the database or of a file.
+pub fn template(
+    name: &str,
+    description: Option<String>,
+    definition: &Value,
+    imported: &mut Imported,
+) -> Option<ImportedTemplate> {
+    let name = name_of(name, "template");
+    let Some(tasks) = definition["tasks"].as_array() else {
+        imported.note(format!("template {name}"), "it has no tasks");
+        return None;
+    };
+    let mut planned = Vec::new();
+    for task in tasks {
+        let mut plan = serde_json::Map::new();
+        let mut context = serde_json::Map::new();
+        for (key, value) in task.as_object().into_iter().flatten() {
+            match key.as_str() {
+                _ if value.is_null() => {}
+                "name" | "description" | "parallel_group" | "depends_on" | "context_from" => {
+                    plan.insert(key.clone(), value.clone());
+                }
+                "files_likely_affected" => {
+                    plan.insert("files".to_owned(), value.clone());
+                }
+                _ => {
+                    context.insert(key.clone(), value.clone());
+                }
+            }
+        }
+        if !context.is_empty() {
+            plan.insert("context".to_owned(), Value::Object(context));
+        }
+        planned.push(Value::Object(plan));
+    }
+    let body = json!({ "tasks": planned });
+    let used = waypost_core::work::template::names(&body);
+    let mut variables = Vec::new();
+    for declared in definition["variables"].as_array().into_iter().flatten() {
+        let Some(variable) = declared.as_str().or_else(|| declared["name"].as_str()) else { continue };
+        if !used.iter().any(|known| known == variable) {
+            imported.note(format!("template {name}"), format!("its variable {variable} is used in no task"));
+            continue;
+        }
+        let is_optional = declared["required"].as_bool() == Some(false);
+        variables.push(Variable {
+            name: variable.to_owned(),
+            description: declared["description"].as_str().map(str::to_owned),
+            default: declared["default"].as_str().map(str::to_owned).or_else(|| is_optional.then(String::new)),
+        });
+    }
+    Some(ImportedTemplate { name, description, body, variables })
 }
 
 fn rows<'a>(tables: &'a Tables, table: &str) -> impl Iterator<Item = &'a Row> {
@@ -160,6 +299,7 @@ fn task(imported: &mut Imported, context: &ImportContext, place: usize, id: Task
     let mut task: Task = super::task(context, &dump.workflow, id, name.clone(), sequence);
     task.description = text(row, "description").unwrap_or_default();
     task.parallel_group = text(row, "parallel_group");
+    task.repository_id = task_repository(context, &dump.concerns, text(row, "repository_id").as_deref());
     (task.plan, task.context) = (json_of(row, "plan"), json_of(row, "context"));
     if let Value::Array(files) = &task.context["files_likely_affected"] {
         task.files = files.iter().filter_map(|file| file.as_str().map(str::to_owned)).collect();
@@ -194,6 +334,15 @@ fn task(imported: &mut Imported, context: &ImportContext, place: usize, id: Task
     imported.workflows[place].tasks.push(task);
 }
 
+/// Returns the repository of a task. A task of a workflow over several repositories has only the one it names.
+fn task_repository(context: &ImportContext, concerns: &[RepositoryId], named: Option<&str>) -> Option<RepositoryId> {
+    let named = named.and_then(|id| context.repositories.get(id)).map(|repository| repository.id.clone());
+    match concerns {
+        [one] => Some(named.unwrap_or_else(|| one.clone())),
+        _ => named,
+    }
+}
+
 /// Sets `context_from`: caw has ids where Waypost has names.
 fn context_from(imported: &mut Imported, tables: &Tables) {
     let mut sources: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -213,11 +362,19 @@ fn context_from(imported: &mut Imported, tables: &Tables) {
 }
 
 /// caw accepts cycles, in which no task could ever run. One edge of each cycle is left out.
-fn dependencies(imported: &mut Imported, tables: &Tables, owners: &BTreeMap<TaskId, usize>) {
+fn dependencies(
+    imported: &mut Imported,
+    tables: &Tables,
+    owners: &BTreeMap<TaskId, usize>,
+    left_out: &BTreeSet<String>,
+) {
     let mut on: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
     for row in rows(tables, "task_dependencies") {
         let id = |column| text(row, column).and_then(|id| id.parse::<TaskId>().ok());
         let (Some(task), Some(depends_on)) = (id("task_id"), id("depends_on_id")) else { continue };
+        if left_out.contains(task.as_str()) && left_out.contains(depends_on.as_str()) {
+            continue;
+        }
         let item = format!("{task} after {depends_on}");
         let place = owners.get(&task).filter(|place| owners.get(&depends_on) == Some(place));
         let Some(place) = place else {
@@ -257,9 +414,11 @@ fn checkpoints(
     tables: &Tables,
     context: &ImportContext,
     owners: &BTreeMap<TaskId, usize>,
+    left_out: &BTreeSet<String>,
     author: &Agent,
 ) {
-    let mut sorted: Vec<&Row> = rows(tables, "checkpoints").collect();
+    let is_left_out = |row: &&Row| text(row, "task_id").is_some_and(|id| left_out.contains(&id));
+    let mut sorted: Vec<&Row> = rows(tables, "checkpoints").filter(|row| !is_left_out(row)).collect();
     sorted
         .sort_by_key(|row| (text(row, "task_id"), number(row, "sequence"), number(row, "created_at"), text(row, "id")));
     let mut counts: BTreeMap<TaskId, u32> = BTreeMap::new();

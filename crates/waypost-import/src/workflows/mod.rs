@@ -4,19 +4,26 @@
 //! the other program are kept if they have our form; else they are derived from its names, so that a second import adds
 //! nothing.
 
+pub mod agentdb;
 pub mod caw;
 pub mod langgraph;
 mod msgpack;
+pub mod pedrocli;
+
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
-use waypost_core::id::{AgentId, Entropy, TaskId, WorkflowId};
+use waypost_core::id::{AgentId, CheckpointId, Entropy, TaskId, WorkflowId};
+use waypost_core::ledger::issue::parse_time;
 use waypost_core::model::{
-    Agent, AgentStatus, Reach, Repository, Role, Source, Task, TaskStatus, Workflow, WorkflowStatus, Worktree,
+    Agent, AgentStatus, Checkpoint, CheckpointKind, Reach, Repository, Role, Source, Task, TaskStatus, Variable,
+    Workflow, WorkflowStatus, Worktree,
 };
 use waypost_core::tables::{Datum, Row};
 use waypost_core::time::Timestamp;
 use waypost_core::work::DEFAULT_AGENT_TIMEOUT_MS;
 use waypost_core::work::transfer::WorkflowDump;
+use waypost_core::{Error, Result};
 
 use crate::Note;
 
@@ -30,6 +37,10 @@ pub struct ImportContext {
     pub repository: Repository,
     /// The worktree of the imported workflows.
     pub worktree: Worktree,
+    /// The repositories that the source refers to, by their ids there, as they are known here.
+    pub repositories: BTreeMap<String, Repository>,
+    /// Whether the store keeps workflows of several repositories.
+    pub is_shared: bool,
     /// The current time.
     pub now: Timestamp,
 }
@@ -39,8 +50,25 @@ pub struct ImportContext {
 pub struct Imported {
     /// The workflows.
     pub workflows: Vec<WorkflowDump>,
+    /// The templates.
+    pub templates: Vec<ImportedTemplate>,
+    /// Values of configuration keys.
+    pub settings: Vec<(&'static str, String)>,
     /// The rows that could not be imported.
     pub notes: Vec<Note>,
+}
+
+/// A template of another program.
+#[derive(Clone, Debug, PartialEq)]
+pub struct ImportedTemplate {
+    /// Its name.
+    pub name: String,
+    /// Its purpose.
+    pub description: Option<String>,
+    /// The plan.
+    pub body: Value,
+    /// Its variables.
+    pub variables: Vec<Variable>,
 }
 
 impl Imported {
@@ -227,4 +255,93 @@ fn task(context: &ImportContext, workflow: &Workflow, id: TaskId, name: String, 
         finished_at: None,
         due_at: None,
     }
+}
+
+/// Creates a checkpoint of a task without a summary.
+fn checkpoint(context: &ImportContext, id: CheckpointId, task: &Task, sequence: u32, author: &Agent) -> Checkpoint {
+    Checkpoint {
+        id,
+        task_id: task.id.clone(),
+        sequence,
+        kind: CheckpointKind::Progress,
+        summary: String::new(),
+        detail: json!({}),
+        files: Vec::new(),
+        tokens: None,
+        cost: None,
+        agent_id: author.id.clone(),
+        epoch: 0,
+        worktree_id: context.worktree.id.clone(),
+        created_at: task.created_at,
+    }
+}
+
+/// Returns the text in a field of a JSON row; none if it is empty.
+fn field_text(row: &Value, key: &str) -> Option<String> {
+    let text = match &row[key] {
+        Value::String(text) => clean(text),
+        Value::Number(number) => number.to_string(),
+        _ => return None,
+    };
+    Some(text).filter(|text| !text.trim().is_empty())
+}
+
+/// Returns the time in a field of a JSON row.
+fn field_time(row: &Value, key: &str) -> Option<Timestamp> {
+    parse_time(field_text(row, key)?.trim())
+}
+
+/// Returns the JSON in a field of a row, which may be a text that contains it.
+fn field_json(row: &Value, key: &str) -> Value {
+    match &row[key] {
+        Value::String(text) => serde_json::from_str(text).map_or_else(|_| Value::String(clean(text)), cleaned),
+        other => cleaned(other.clone()),
+    }
+}
+
+/// Reads rows from JSON: a list, an object, an object with a list of jobs, or one object per line.
+pub fn read_rows(bytes: &[u8]) -> Result<Vec<Value>> {
+    let text = std::str::from_utf8(bytes).map_err(|error| Error::invalid("not UTF-8").because(error))?;
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text).trim();
+    let rows = match serde_json::from_str(text) {
+        Ok(Value::Array(rows)) => rows,
+        Ok(Value::Object(fields)) => match fields.get("jobs") {
+            Some(Value::Array(jobs)) => jobs.clone(),
+            _ => vec![Value::Object(fields)],
+        },
+        Ok(_) => return Err(Error::invalid("not a list of records")),
+        Err(_) => text
+            .lines()
+            .filter(|line| !line.trim().is_empty())
+            .map(serde_json::from_str)
+            .collect::<Result<_, _>>()
+            .map_err(|error| Error::invalid("neither JSON nor lines of JSON").because(error))?,
+    };
+    match rows.iter().position(|row| !row.is_object()) {
+        Some(place) => Err(Error::invalid(format!("item {} is not an object", place + 1))),
+        None => Ok(rows),
+    }
+}
+
+/// Converts a row of a database to a JSON object.
+pub fn to_json(row: &Row) -> Value {
+    let field = |datum: &Datum| match datum {
+        Datum::Null => Value::Null,
+        Datum::Int(number) => Value::from(*number),
+        Datum::Real(number) => Value::from(*number),
+        Datum::Text(text) => Value::from(text.as_str()),
+        Datum::Blob(bytes) => Value::from(String::from_utf8_lossy(bytes)),
+    };
+    row.iter().map(|(column, datum)| (column.clone(), field(datum))).collect::<Map<_, _>>().into()
+}
+
+/// Returns a name that no other task of a workflow has.
+fn free_name(taken: &mut BTreeSet<String>, name: &str) -> String {
+    let mut free = name.to_owned();
+    let mut number = 1;
+    while !taken.insert(free.clone()) {
+        number += 1;
+        free = format!("{name} {number}");
+    }
+    free
 }

@@ -14,6 +14,8 @@ use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 use waypost_core::{Error, Result, url_text};
 
+/// The schema of a URL that names none.
+pub(super) const DEFAULT_SCHEMA: &str = "waypost";
 /// The maximum time to connect, if the URL does not set one.
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long sent bytes may stay unacknowledged before the connection counts as lost.
@@ -54,7 +56,7 @@ impl Address {
         let mut config = Config::from_str(&rest).map_err(|error| {
             invalid(&std::error::Error::source(&error).map_or_else(|| error.to_string(), ToString::to_string))
         })?;
-        let schema = own.schema.unwrap_or_else(|| "waypost".to_owned());
+        let schema = own.schema.unwrap_or_else(|| DEFAULT_SCHEMA.to_owned());
         check_schema(&schema).map_err(|why| invalid(&why))?;
         if config.get_hosts().is_empty() && config.get_hostaddrs().is_empty() {
             config.host_path(SOCKET_DIRS.iter().find(|dir| Path::new(dir).is_dir()).unwrap_or(&SOCKET_DIRS[1]));

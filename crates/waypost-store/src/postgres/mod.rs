@@ -10,6 +10,7 @@ mod begun;
 mod client;
 mod connection;
 mod error;
+mod foreign;
 mod migrate;
 mod row_cache;
 
@@ -33,6 +34,7 @@ use self::client::Failed;
 use self::connection::Connection;
 use crate::tx::SqlTx;
 
+pub use foreign::read_table;
 pub use migrate::SCHEMA_VERSION;
 pub use upkeep::Info;
 

@@ -6,6 +6,7 @@ use rusqlite::Connection;
 use waypost_core::{Error, Result};
 
 use super::error;
+use crate::foreign;
 
 /// "WayP", in the file's header: marks the file as a Waypost store.
 pub(super) const APPLICATION_ID: i32 = 0x5761_7950;
@@ -51,8 +52,18 @@ pub(super) fn state(connection: &Connection, path: &Path) -> Result<State> {
         (APPLICATION_ID, _) if version == SCHEMA_VERSION && is_read_only => Ok(State::Current),
         (APPLICATION_ID, _) if version == SCHEMA_VERSION && mode == "wal" => Ok(State::Current),
         (APPLICATION_ID, _) | (0, false) => Ok(State::Behind),
-        _ => Err(Error::invalid(format!("{} is a database, but not a Waypost store", path.display()))
-            .hint("name another file with --db or WAYPOST_DB")),
+        _ => Err(foreign_error(connection, path)),
+    }
+}
+
+/// Returns the error for a database of another program.
+fn foreign_error(connection: &Connection, path: &Path) -> Error {
+    let error = Error::invalid(format!("{} is a database, but not a Waypost store", path.display()));
+    match foreign::program_of(connection) {
+        Some(program) => error
+            .hint(format!("it is a database of {program}: way import {program} {}", path.display()))
+            .hint("to choose a store, name another file with --db or WAYPOST_DB"),
+        None => error.hint("name another file with --db or WAYPOST_DB"),
     }
 }
 

@@ -14,6 +14,7 @@ use waypost_fs::{FileIdentity, FileLock, create_private_dir, network_file_system
 
 use super::migrate::{self, State};
 use super::{OPEN_FLAGS, Options, SqliteStore, error};
+use crate::foreign;
 
 /// Older versions can lose committed pages when two connections write and checkpoint at once.
 const MIN_SQLITE_VERSION: i32 = 3_051_003;
@@ -63,12 +64,12 @@ fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
     }
     let identity = || FileIdentity::of(&path).map_err(|error| cannot_open(&path).because(error));
     let before = identity()?;
-    let connection = connect(&path, options)?;
+    let connection = connect(&path, options).map_err(|error| unless_duckdb(error, &path))?;
     let identity = identity()?;
     if identity != before {
         return Err(cannot_open(&path).because("it was replaced while it was being opened").hint("try again"));
     }
-    if migrate::state(&connection, &path)? == State::Behind {
+    if migrate::state(&connection, &path).map_err(|error| unless_duckdb(error, &path))? == State::Behind {
         let _gate = super::lock_gate(&connection, &path, &gate, options.timeout)?;
         // Checked again under the gate: another process may have migrated it.
         if migrate::state(&connection, &path)? == State::Behind {
@@ -77,6 +78,15 @@ fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
         }
     }
     Ok(OpenFile { connection, path, identity, gate })
+}
+
+/// Replaces the error for a file that is a database of DuckDB.
+fn unless_duckdb(error: Error, path: &Path) -> Error {
+    if foreign::program(path) != Some(foreign::DUCKDB) {
+        return error;
+    }
+    Error::invalid(format!("{} is a database of DuckDB, not a Waypost store", path.display()))
+        .hint("way import agentdb takes the tables of an AgentDB, exported as JSON; way import --help has an example")
 }
 
 /// Returns the error for a store that was in use and whose file is missing.

@@ -3,6 +3,7 @@
 //! An issue that was imported before is found by its id or its `external_ref`, so a repeated import adds nothing. Existing
 //! issues are only updated on request, and only with newer content.
 
+mod program_sources;
 mod sources;
 pub mod workflows;
 

@@ -11,7 +11,7 @@ use rusqlite::Connection;
 use serde_json::{Value, json};
 use waypost_core::model::{CheckpointKind, TaskStatus, WorkflowStatus};
 use waypost_core::op::{ListCheckpoints, ListInbox, ShowWorkflow, WorkflowPage};
-use waypost_testkit::{Run, Sandbox};
+use waypost_testkit::{Postgres, Run, Sandbox};
 
 use crate::support::agents::{START, claim, session};
 use crate::support::exchange::repo_with;
@@ -404,7 +404,7 @@ fn a_caw_database_becomes_workflows_and_skipped_records_are_listed() {
     let data = sandbox.way(&repo, ["import", "caw", path, "--json"]).data();
     assert_eq!(
         data["counts"],
-        serde_json::json!({ "added": 3, "tasks": 5, "checkpoints": 3, "skipped": 0, "not_carried": 10 })
+        json!({ "added": 3, "tasks": 5, "checkpoints": 3, "skipped": 0, "repositories": 0, "templates": 0, "settings": 0, "not_carried": 9 })
     );
     let again = sandbox.way(&repo, ["import", "caw", path, "--json"]).data();
     assert_eq!(
@@ -466,12 +466,337 @@ fn a_caw_database_becomes_workflows_and_skipped_records_are_listed() {
         "\"wobbling\"",
         "1 memories",
         "1 messages",
-        "1 repositories",
         "an agent works on it in caw",
     ] {
         assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:#?}");
     }
     assert_eq!(std::fs::read(&file).unwrap(), before, "the database is not modified");
+}
+
+#[test]
+fn templates_of_caw_are_imported_from_its_database_and_its_files() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.caw/templates");
+    let template = r#"{"tasks":[{"name":"write {{topic}}","description":"For {{audience}}","estimated_complexity":"low","files_likely_affected":["docs/{{topic}}.md"]},{"name":"check","depends_on":["write {{topic}}"],"parallel_group":"late"}],"variables":["topic","unused"]}"#;
+    let sql = format!(
+        "{CAW} CREATE TABLE workflow_templates (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, description TEXT, template TEXT NOT NULL, version INTEGER NOT NULL DEFAULT 1, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL);
+        INSERT INTO workflow_templates VALUES ('tmpl_aaaaaaaaaaaa', 'docs', 'Writes a page', '{template}', 1, 1, 1), ('tmpl_aaaaaaaaaaab', 'circle', NULL, '{{\"tasks\":[{{\"name\":\"a\",\"depends_on\":[\"a\"]}}]}}', 1, 1, 1), ('tmpl_aaaaaaaaaaac', 'bugfix', NULL, '{{\"tasks\":[{{\"name\":\"older\"}}]}}', 1, 1, 1);"
+    );
+    database(&sandbox, "repo/.caw/workflows.db", &sql);
+    sandbox.write(
+        "repo/.caw/templates/bugfix.yaml",
+        "name: bugfix\ndescription: Fixes a bug\nvariables:\n  - name: bug\n    description: Its number\n    required: false\ntasks:\n  - name: reproduce {{bug}}\n  - name: fix\n    depends_on: ['reproduce {{bug}}']\n",
+    );
+    sandbox.write("repo/.caw/templates/broken.json", "{");
+    let dry = sandbox.way(&repo, ["import", "caw", ".", "--dry-run", "--json"]).data();
+    assert_eq!(sandbox.way(&repo, ["template", "list", "--json"]).data(), json!([]), "{dry}");
+    let data = sandbox.way(&repo, ["import", "caw", ".", "--json"]).data();
+    assert_eq!(
+        data["templates"],
+        json!([
+            { "name": "bugfix", "is_new": true },
+            { "name": "docs", "is_new": true },
+            { "name": "bugfix", "is_new": false },
+        ]),
+        "a file comes before the database, as in caw"
+    );
+    let notes = notes(&data);
+    for part in ["broken.json", "template docs: its variable unused is used in no task", "template circle: "] {
+        assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:#?}");
+    }
+    let again = sandbox.way(&repo, ["import", "caw", ".", "--json"]).data();
+    assert_eq!(again["counts"]["templates"], 0);
+    // They work here.
+    let args = [
+        "template",
+        "apply",
+        "docs",
+        "--name",
+        "page",
+        "--var",
+        "topic=intro",
+        "--var",
+        "audience=all",
+        "--actor",
+        "ann",
+    ];
+    let _ = sandbox.way(&repo, args).ok();
+    let page = page(&sandbox, &repo, "page");
+    let names: Vec<&str> = page.tasks.iter().map(|seen| seen.task.name.as_str()).collect();
+    assert_eq!(names, ["write intro", "check"]);
+    assert_eq!(
+        (&page.tasks[1].depends_on, &page.tasks[0].task.files),
+        (&vec!["write intro".into()], &vec!["docs/intro.md".into()])
+    );
+    assert_eq!(page.tasks[0].task.context["estimated_complexity"], "low");
+    let shown = sandbox.way(&repo, ["template", "show", "bugfix", "--json"]).data();
+    assert_eq!(shown["variables"][0], json!({ "name": "bug", "description": "Its number", "default": "" }));
+}
+
+#[test]
+fn workflows_of_caw_keep_their_repositories() {
+    let sandbox = sandbox();
+    let (repo, backend) = (sandbox.git_repo("repo"), sandbox.git_repo("backend"));
+    let sql = format!(
+        "{CAW} CREATE TABLE workflow_repositories (workflow_id TEXT NOT NULL, repository_id TEXT NOT NULL, added_at INTEGER NOT NULL, PRIMARY KEY (workflow_id, repository_id));
+        INSERT INTO repositories VALUES ('rp_aaaaaaaaaaab', '{}', 'repo', 1, 1), ('rp_aaaaaaaaaaac', '{}', 'backend', 1, 1);
+        INSERT INTO workflows (id, name, source_type, status, created_at, updated_at)
+            VALUES ('wf_dddddddddddd', 'mine', 'prompt', 'ready', 1, 2), ('wf_eeeeeeeeeeee', 'theirs', 'prompt', 'ready', 1, 2),
+                   ('wf_ffffffffffff', 'both', 'prompt', 'ready', 1, 2), ('wf_gggggggggggg', 'lost', 'prompt', 'ready', 1, 2);
+        INSERT INTO workflow_repositories VALUES ('wf_dddddddddddd', 'rp_aaaaaaaaaaab', 1), ('wf_eeeeeeeeeeee', 'rp_aaaaaaaaaaac', 1),
+            ('wf_ffffffffffff', 'rp_aaaaaaaaaaab', 1), ('wf_ffffffffffff', 'rp_aaaaaaaaaaac', 1), ('wf_gggggggggggg', 'rp_aaaaaaaaaaaa', 1);
+        INSERT INTO tasks (id, workflow_id, name, status, sequence, repository_id, created_at, updated_at)
+            VALUES ('tk_ddddddddddd1', 'wf_dddddddddddd', 'm', 'pending', 1, NULL, 1, 1), ('tk_eeeeeeeeeee1', 'wf_eeeeeeeeeeee', 't', 'pending', 1, NULL, 1, 1),
+                   ('tk_fffffffffff1', 'wf_ffffffffffff', 'api', 'pending', 1, 'rp_aaaaaaaaaaac', 1, 1), ('tk_fffffffffff2', 'wf_ffffffffffff', 'any', 'pending', 2, NULL, 1, 1);",
+        repo.display(),
+        backend.display()
+    );
+    let path = database(&sandbox, "caw.db", &sql);
+    let path = path.to_str().unwrap();
+    let names = |data: &Value| -> Vec<String> {
+        data["added"].as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect()
+    };
+
+    // A store of one repository takes its own workflows, and those of a repository that is not here.
+    let data = sandbox.way(&repo, ["import", "caw", path, "--json"]).data();
+    assert_eq!(names(&data), ["release", "gone", "odd", "mine", "lost"]);
+    let told = notes(&data);
+    for part in [
+        "theirs wf_eeeeeeeeeeee: it belongs to another repository",
+        "both wf_ffffffffffff: it spans several repositories",
+        "/elsewhere: not a repository on this machine",
+    ] {
+        assert!(told.iter().any(|note| note.contains(part)), "{part}: {told:#?}");
+    }
+    assert!(!told.iter().any(|note| note.contains("tk_eeeeeeeeeee1")), "{told:#?}");
+
+    // A shared store keeps all of them.
+    let data = sandbox.way(&repo, ["--global", "import", "caw", path, "--json"]).data();
+    assert_eq!(names(&data).len(), 7);
+    let repositories: Vec<&Value> = data["repositories"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(repositories, ["backend"]);
+    let known = sandbox.way(&repo, ["--global", "repo", "list", "--json"]).data();
+    let id = |name: &str| {
+        let found = known.as_array().unwrap().iter().find(|one| one["name"] == name);
+        found.unwrap_or_else(|| panic!("{name}: {known}"))["id"].as_str().unwrap().to_owned()
+    };
+    let mut looker = session(&sandbox, &repo, "looker", START, true);
+    let mut show = |workflow: &str| looker.call(ShowWorkflow { workflow: workflow.to_owned() }).unwrap();
+    let of = |task: &waypost_core::work::view::TaskView| task.task.repository_id.as_ref().map(ToString::to_string);
+    let both = show("wf_ffffffffffff");
+    assert_eq!(both.tasks.iter().map(of).collect::<Vec<_>>(), [Some(id("backend")), None]);
+    assert_eq!(show("wf_eeeeeeeeeeee").tasks.iter().map(of).collect::<Vec<_>>(), [Some(id("backend"))]);
+    assert_eq!(show("wf_dddddddddddd").tasks.iter().map(of).collect::<Vec<_>>(), [Some(id("repo"))]);
+    assert_eq!(id("elsewhere"), "rp_aaaaaaaaaaaa", "a repository of another machine keeps its id");
+    assert_eq!(sandbox.way(&repo, ["--global", "import", "caw", path, "--json"]).data()["counts"]["repositories"], 0);
+}
+
+/// Jobs of PedroCLI as its table has them.
+const PEDROCLI: &str = r#"[
+ {"id":"ca1487e1-4ca9-4a6c-86ac-cd325ec13e4a","job_type":"builder","status":"completed","description":"Add a metric\nfor jobs","input_payload":{"issue":"34","criteria":["It counts"]},"output_payload":{"summary":"PR opened"},"model_used":"qwen","created_at":"2026-01-19T10:00:00","started_at":"2026-01-19T10:00:01","completed_at":"2026-01-19T11:00:00","updated_at":"2026-01-19T11:00:00","workspace_dir":"/w/1","workflow_type":"builder_phased","current_phase":"deliver",
+  "phase_results":{"plan":{"phase_name":"plan","success":true,"output":"three steps","started_at":"2026-01-19T10:10:00Z","completed_at":"2026-01-19T10:20:00Z"},"analyze":{"phase_name":"analyze","success":true,"output":"read the code","started_at":"2026-01-19T10:00:01Z","completed_at":"2026-01-19T10:10:00Z"}},
+  "plan":{"steps":["a"]},"conversation_history":"[{\"role\":\"user\",\"content\":\"go\",\"timestamp\":\"2026-01-19T10:00:02Z\"}]"},
+ {"id":"c821fb7a-fe11-4855-b996-e470bb5f24bc","job_type":"debugger","status":"failed","description":"Find the crash","error_message":"no tests found","created_at":"2026-01-19T12:00:00","updated_at":"2026-01-19T12:30:00"},
+ {"id":"c821fb7a-0000-4855-b996-e470bb5f24bc","job_type":"reviewer","status":"running","description":"Review","current_phase":"validate","created_at":"2026-01-19T13:00:00","updated_at":"2026-01-19T13:30:00"},
+ {"id":"c821fb7a-1111-4855-b996-e470bb5f24bc","job_type":"triager","status":"cancelled","created_at":"2026-01-19T14:00:00","updated_at":"2026-01-19T14:30:00"}
+]"#;
+
+fn check_pedrocli(sandbox: &Sandbox, repo: &Path, data: &Value) {
+    let added: Vec<_> = data["added"].as_array().unwrap().iter().map(|one| (&one["name"], &one["status"])).collect();
+    assert_eq!(
+        json!(added),
+        json!([
+            ["Add a metric", "completed"],
+            ["Find the crash", "failed"],
+            ["Review", "paused"],
+            ["triager c821fb7a-1111-4855-b996-e470bb5f24bc", "cancelled"]
+        ])
+    );
+    let built = page(sandbox, repo, "Add a metric").tasks.remove(0).task;
+    assert_eq!((built.name.as_str(), built.outcome.as_deref()), ("builder", Some("PR opened")));
+    assert_eq!((built.acceptance, built.context["issue"].as_str()), (vec!["It counts".to_owned()], Some("34")));
+    let crash = page(sandbox, repo, "Find the crash").tasks.remove(0).task;
+    assert_eq!((crash.status, crash.error.as_deref()), (TaskStatus::Dead, Some("no tests found")));
+    let review = page(sandbox, repo, "Review").workflow.workflow;
+    assert_eq!(review.reason.as_deref(), Some("it was running in PedroCLI in phase validate"));
+}
+
+#[test]
+fn jobs_of_pedrocli_become_workflows() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.write("jobs.json", PEDROCLI);
+    let path = sandbox.path("jobs.json");
+    let data = sandbox.way(&repo, ["import", "pedrocli", path.to_str().unwrap(), "--json"]).data();
+    check_pedrocli(&sandbox, &repo, &data);
+    let again = sandbox.way(&repo, ["import", "pedrocli", path.to_str().unwrap(), "--json"]).data();
+    assert_eq!((&again["counts"]["added"], &again["counts"]["skipped"]), (&0.into(), &4.into()));
+    let list = ListCheckpoints {
+        task: page(&sandbox, &repo, "Add a metric").tasks[0].task.id.to_string(),
+        workflow: None,
+        repository: None,
+        before: None,
+        limit: 10,
+    };
+    let checkpoints = session(&sandbox, &repo, "looker", START, false).call(list).unwrap().checkpoints;
+    let summaries: Vec<&str> = checkpoints.iter().rev().map(|one| one.checkpoint.summary.as_str()).collect();
+    assert_eq!(
+        summaries,
+        ["phase analyze: read the code", "phase plan: three steps", "conversation with 1 entries", "output"]
+    );
+
+    // The files of older versions.
+    let old = sandbox.git_repo("old");
+    sandbox.write("old/job-1.json", r#"{"id":"job-1","type":"build","status":"failed","description":"Old","input":{"description":"Old"},"error":"boom","created_at":"2025-12-01T00:00:00.5-07:00","work_dir":"/x","context_dir":"/y"}"#);
+    sandbox.write("old/job-2.json", "{");
+    let data = sandbox.way(&old, ["import", "pedrocli", ".", "--json"]).data();
+    assert_eq!((&data["counts"]["added"], &data["counts"]["not_carried"]), (&1.into(), &1.into()));
+    assert_eq!(page(&sandbox, &old, "Old").workflow.workflow.reason.as_deref(), Some("boom"));
+
+    // Its SQLite database.
+    let sqlite = sandbox.git_repo("sqlite");
+    let file = database(
+        &sandbox,
+        "pedrocli.db",
+        "CREATE TABLE jobs (id TEXT PRIMARY KEY, job_type TEXT, status TEXT, input_payload TEXT, error_message TEXT, created_at TIMESTAMP, description TEXT);
+         CREATE TABLE job_artifacts (id TEXT);
+         INSERT INTO jobs VALUES ('j-1', 'builder', 'pending', '{\"issue\": \"7\"}', NULL, '2026-01-04 10:00:00', 'Build it');",
+    );
+    let data = sandbox.way(&sqlite, ["import", file.to_str().unwrap(), "--json"]).data();
+    assert_eq!((&data["format"], &data["added"][0]["status"]), (&json!("pedrocli"), &json!("paused")));
+    assert_eq!(page(&sandbox, &sqlite, "Build it").tasks[0].task.context["issue"], "7");
+    sandbox.write("other.json", "{\"x\":1}");
+    let run = sandbox.way(&repo, ["import", "pedrocli", sandbox.path("other.json").to_str().unwrap()]).fails(2);
+    assert!(run.stderr.contains("psql -Atc"), "{}", run.stderr);
+}
+
+#[test]
+fn jobs_of_pedrocli_are_read_from_postgresql() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let server = Postgres::shared();
+    server.psql(
+        "CREATE SCHEMA pedrocli; SET search_path TO pedrocli;
+        CREATE TABLE jobs (id UUID PRIMARY KEY, job_type VARCHAR(100) NOT NULL, status VARCHAR(50) NOT NULL DEFAULT 'pending', input_payload JSONB, output_payload JSONB, model_used VARCHAR(200), hardware_target VARCHAR(50), error_message TEXT, started_at TIMESTAMP, completed_at TIMESTAMP, created_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, updated_at TIMESTAMP NOT NULL DEFAULT CURRENT_TIMESTAMP, description TEXT, work_dir VARCHAR(512), context_dir VARCHAR(512), conversation_history TEXT DEFAULT '[]', workflow_type VARCHAR(50), current_phase VARCHAR(50), phase_results JSONB DEFAULT '{}', plan JSONB, phase_started_at TIMESTAMP);",
+    );
+    let jobs = PEDROCLI.replace('\'', "''");
+    server.psql(&format!(
+        "SET search_path TO pedrocli; INSERT INTO jobs SELECT * FROM jsonb_populate_recordset(NULL::jobs, '{jobs}'::jsonb);"
+    ));
+    let url = server.url_of("pedrocli");
+    let data = sandbox.way(&repo, ["import", "pedrocli", &url, "--json"]).data();
+    check_pedrocli(&sandbox, &repo, &data);
+    let run = sandbox.way(&repo, ["import", "pedrocli", &server.url_of("nowhere")]).fails(3);
+    assert!(run.stderr.contains("has no table nowhere.jobs"), "{}", run.stderr);
+}
+
+#[test]
+fn settings_of_pedrocli_are_imported_and_replace_none_unasked() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.write(
+        "repo/.pedrocli.json",
+        r#"{"model":{"type":"ollama"},"limits":{"max_task_duration_minutes":60},"http_bridge":{"workspace_path":"~/.pedrocli/worktrees","cleanup_on_complete":true}}"#,
+    );
+    let _ = sandbox.way(&repo, ["config", "set", "jobs.timeout", "5m"]).ok();
+    let config = |key: &str| sandbox.way(&repo, ["config", "get", key, "--json"]).data()["value"].clone();
+    let dry = sandbox.way(&repo, ["import", "pedrocli", ".pedrocli.json", "--dry-run", "--json"]).data();
+    assert_eq!((&dry["counts"]["settings"], config("workspaces.cleanup_on_complete")), (&2.into(), json!("false")));
+    let data = sandbox.way(&repo, ["import", "pedrocli", ".", "--json"]).data();
+    assert_eq!(
+        data["settings"],
+        json!([
+            { "key": "workspaces.path", "value": "~/.pedrocli/worktrees", "is_new": true },
+            { "key": "workspaces.cleanup_on_complete", "value": "true", "is_new": true },
+            { "key": "jobs.timeout", "value": "60m", "is_new": false },
+        ])
+    );
+    assert_eq!(data["not_carried"][0]["item"], "model");
+    assert_eq!((config("workspaces.cleanup_on_complete"), config("jobs.timeout")), (json!("true"), json!("5m")));
+    let shared = sandbox.git(&repo, ["status", "--porcelain"]);
+    assert!(!shared.contains(".waypost"), "{shared}");
+    let _ = sandbox.way(&repo, ["import", "pedrocli", ".", "--update"]).ok();
+    assert_eq!(config("jobs.timeout"), json!("60m"));
+}
+
+#[test]
+fn an_agentdb_is_imported_from_the_json_that_duckdb_exports() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    // DuckDB writes one object per line, and times without a zone.
+    sandbox.dir("export");
+    let sync = |id: &str, worktree: &str, pattern: &str, status: &str, minute: u32| {
+        format!(
+            r#"{{"sync_id":"{id}","agent_id":"claude-code","worktree_path":{worktree},"sync_type":"workflow_transition","source_location":"planning/x","target_location":"specs/x","pattern":"{pattern}","status":"{status}","created_at":"2025-11-30 10:{minute:02}:00","completed_at":null,"created_by":"claude-code","metadata":{{"error":"no spec"}},"trigger_agent_id":null}}"#
+        )
+    };
+    let rows = [
+        sync("s2", "null", "phase_2_plan", "completed", 2),
+        sync("s1", "null", "phase_1_specify", "completed", 1),
+        sync("s3", "\"/w/feature-a\"", "phase_v7x1_1_worktree", "completed", 3),
+        sync("s4", "\"/w/feature-a\"", "phase_v7x1_4_backmerge", "completed", 4),
+        sync("s5", "\"/w/feature-b\"", "phase_4_implement", "failed", 5),
+        sync("s6", "null", "rule", "pending", 6).replace("\"trigger_agent_id\":null", "\"trigger_agent_id\":\"a\""),
+    ];
+    sandbox.write("export/agent_synchronizations.json", rows.join("\n"));
+    sandbox.write(
+        "export/workflow_records.json",
+        r#"{"record_id":"r-1","record_datetimestamp":"2025-11-30 10:00:00.5","object_id":"task_T1","object_type":"task","object_state":"20_in-progress","object_metadata":{"description":"Write it"}}
+{"record_id":"r-2","record_datetimestamp":"2025-11-30 11:00:00","object_id":"task_T1","object_type":"task","object_state":"99_done","object_metadata":{"description":"Write it"}}
+{"record_id":"r-3","record_datetimestamp":"2025-11-30 11:00:00","object_id":"task_T2","object_type":"task","object_state":"00_pending","object_metadata":{}}
+"#,
+    );
+    sandbox.write("export/schema.sql", "CREATE TABLE x;");
+    let path = sandbox.path("export");
+    let data = sandbox.way(&repo, ["import", "agentdb", path.to_str().unwrap(), "--json"]).data();
+    let added: Vec<_> = data["added"].as_array().unwrap().iter().map(|one| (&one["name"], &one["status"])).collect();
+    assert_eq!(
+        json!(added),
+        json!([["main", "paused"], ["feature-a", "completed"], ["feature-b", "paused"], ["agentdb records", "paused"]])
+    );
+    assert_eq!(notes(&data), ["1 synchronization rules: Waypost has no rules between agents"]);
+    let main = page(&sandbox, &repo, "main");
+    let tasks: Vec<_> = main.tasks.iter().map(|seen| (seen.task.name.as_str(), seen.task.status)).collect();
+    assert_eq!(
+        tasks[..3],
+        [
+            ("phase_1_specify", TaskStatus::Completed),
+            ("phase_2_plan", TaskStatus::Completed),
+            ("phase_3_tasks", TaskStatus::Pending)
+        ]
+    );
+    assert_eq!(tasks.len(), 7, "the remaining phases can be done here");
+    assert_eq!(main.tasks[3].depends_on, ["phase_3_tasks"]);
+    assert_eq!(main.workflow.workflow.reason.as_deref(), Some("the last recorded phase is phase_2_plan"));
+    let failed = page(&sandbox, &repo, "feature-b").tasks.remove(0).task;
+    assert_eq!((failed.status, failed.error.as_deref()), (TaskStatus::Dead, Some("no spec")));
+    let records = page(&sandbox, &repo, "agentdb records");
+    let states: Vec<_> = records.tasks.iter().map(|seen| seen.task.status).collect();
+    assert_eq!(states, [TaskStatus::Completed, TaskStatus::Pending]);
+    assert_eq!(
+        sandbox.way(&repo, ["import", "agentdb", path.to_str().unwrap(), "--json"]).data()["counts"]["added"],
+        0
+    );
+
+    // The database itself: the error says how to export it.
+    let mut duckdb = vec![0; 64];
+    duckdb[8..12].copy_from_slice(b"DUCK");
+    sandbox.write("agentdb.duckdb", duckdb);
+    sandbox.dir("parquet");
+    sandbox.write("parquet/agent_synchronizations.parquet", "PAR1");
+    let file = sandbox.path("agentdb.duckdb");
+    let folder = sandbox.path("parquet");
+    for args in [
+        &["import", "agentdb", file.to_str().unwrap()][..],
+        &["import", file.to_str().unwrap()],
+        &["import", "agentdb", folder.to_str().unwrap()],
+    ] {
+        let run = sandbox.way(&repo, args).fails(2);
+        assert!(run.stderr.contains("EXPORT DATABASE 'DIR' (FORMAT json)"), "{args:?}: {}", run.stderr);
+    }
+    let run = sandbox.way(&repo, ["--db", file.to_str().unwrap(), "status"]).fails(2);
+    assert!(run.stderr.contains("way import agentdb"), "{}", run.stderr);
 }
 
 #[test]
@@ -484,11 +809,14 @@ fn langgraph_threads_become_workflows_with_their_checkpoints() {
     let data = sandbox.way(&repo, ["import", "langgraph", path, "--json"]).data();
     assert_eq!(
         data["counts"],
-        serde_json::json!({ "added": 2, "tasks": 2, "checkpoints": 7, "skipped": 0, "not_carried": 0 })
+        json!({ "added": 2, "tasks": 2, "checkpoints": 7, "skipped": 0, "repositories": 0, "templates": 0, "settings": 0, "not_carried": 0 })
     );
     assert_eq!(sandbox.way(&repo, ["import", "langgraph", path, "--json"]).data()["counts"]["added"], 0);
     let thread = page(&sandbox, &repo, "issue-42");
-    assert_eq!((thread.workflow.workflow.status, thread.tasks[0].task.name.as_str()), (WorkflowStatus::Paused, "main"));
+    assert_eq!(
+        (thread.workflow.workflow.status, thread.tasks[0].task.name.as_str()),
+        (WorkflowStatus::Completed, "main")
+    );
     let mut builder = session(&sandbox, &repo, "builder", START, false);
     let list = ListCheckpoints {
         task: thread.tasks[0].task.id.to_string(),
@@ -518,6 +846,120 @@ fn langgraph_threads_become_workflows_with_their_checkpoints() {
     assert_eq!(std::fs::read(&file).unwrap(), before);
     let beside: Vec<_> = std::fs::read_dir(sandbox.path("")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
     assert!(!beside.iter().any(|name| name.to_str().unwrap().starts_with("threads.db-")), "{beside:?}");
+}
+
+#[test]
+fn langgraph_threads_keep_how_they_ended() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let file = database(&sandbox, "threads.db", include_str!("../../fixtures/langgraph_outcomes.sql"));
+    let run = sandbox.way(&repo, ["import", "langgraph", file.to_str().unwrap()]).ok();
+    let statuses: Vec<Vec<&str>> =
+        run.stdout.lines().skip(1).map(|line| line.split_whitespace().take(2).collect()).collect();
+    assert_eq!(
+        statuses,
+        [
+            ["crashed", "failed"],
+            ["done", "completed"],
+            ["refused", "failed"],
+            ["stopped", "paused"],
+            ["waiting", "paused"]
+        ]
+    );
+    let task = |thread: &str| page(&sandbox, &repo, thread).tasks.remove(0).task;
+    let crashed = task("crashed");
+    assert_eq!(
+        (crashed.status, crashed.error.as_deref()),
+        (TaskStatus::Dead, Some("ValueError('no network: host unreachable')"))
+    );
+    assert_eq!(page(&sandbox, &repo, "crashed").workflow.workflow.reason, crashed.error);
+    let refused = task("refused");
+    assert_eq!((refused.status, refused.error.as_deref()), (TaskStatus::Dead, Some("the brief is empty")));
+    let done = task("done");
+    assert_eq!(done.status, TaskStatus::Completed);
+    assert_eq!(done.finished_at, page(&sandbox, &repo, "done").workflow.workflow.finished_at);
+    let stopped = page(&sandbox, &repo, "stopped");
+    assert_eq!(stopped.workflow.workflow.reason.as_deref(), Some("the thread stopped before file"));
+    assert_eq!(stopped.tasks[0].task.status, TaskStatus::Pending);
+    let waiting = page(&sandbox, &repo, "waiting");
+    let parts: Vec<_> = waiting.tasks.iter().map(|seen| seen.task.status).collect();
+    assert_eq!(parts, [TaskStatus::WaitingInput, TaskStatus::Skipped], "the subgraph continues with the thread");
+    assert_eq!(waiting.tasks[0].task.question.as_deref(), Some("Publish the draft? {\"choices\":[\"yes\",\"no\"]}"));
+
+    // A person sees the question, answers it, and an agent continues with the answer.
+    let status = sandbox.way(&repo, ["status"]).ok().stdout;
+    assert!(status.contains("Publish the draft?"), "{status}");
+    let _ = sandbox.way(&repo, ["task", "answer", "waiting/main", "yes", "--actor", "ann"]).ok();
+    let _ = sandbox.way(&repo, ["workflow", "resume", "waiting", "--actor", "ann"]).ok();
+    let mut builder = session(&sandbox, &repo, "builder", START, false);
+    let claimed = builder.call(claim("waiting/main")).unwrap();
+    assert!(claimed.context.text.contains("yes"), "{}", claimed.context.text);
+}
+
+#[test]
+fn chosen_threads_are_imported_and_an_unknown_one_is_refused() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let file = database(&sandbox, "threads.db", include_str!("../../fixtures/langgraph_outcomes.sql"));
+    let path = file.to_str().unwrap();
+    let import = |threads: &[&str]| {
+        let args = ["import", "langgraph", path, "--json"].iter().chain(threads).copied().collect::<Vec<_>>();
+        sandbox.way(&repo, args)
+    };
+    let data = import(&["--thread", "done", "--thread", "waiting"]).data();
+    let names: Vec<&Value> = data["added"].as_array().unwrap().iter().map(|one| &one["name"]).collect();
+    assert_eq!(names, ["done", "waiting"]);
+    assert_eq!(data["not_carried"], json!([]), "writes of the other threads are no problem");
+    let run = sandbox.way(&repo, ["import", "langgraph", path, "--thread", "watiing"]).fails(3);
+    assert!(run.stderr.contains("did you mean waiting?"), "{}", run.stderr);
+    assert_eq!(import(&[]).data()["counts"]["added"], 3);
+    for args in [&["import", "caw", path, "--thread", "x"][..], &["import", "github", "x", "--thread", "x"]] {
+        let run = sandbox.way(&repo, args).fails(2);
+        assert!(run.stderr.contains("--thread applies to langgraph only"), "{}", run.stderr);
+    }
+}
+
+#[test]
+fn threads_of_two_databases_with_one_name_are_two_workflows() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let sql = include_str!("../../fixtures/langgraph_outcomes.sql");
+    let one = database(&sandbox, "one.db", sql);
+    let two = database(&sandbox, "two.db", sql);
+    // Another run of a thread with the same name has other checkpoints.
+    Connection::open(&two)
+        .unwrap()
+        .execute_batch(
+            "UPDATE checkpoints SET checkpoint_id = '9' || checkpoint_id; UPDATE writes SET checkpoint_id = '9' || checkpoint_id;",
+        )
+        .unwrap();
+    for file in [one, two] {
+        let path = file.to_str().unwrap();
+        let data = sandbox.way(&repo, ["import", "langgraph", path, "--thread", "stopped", "--json"]).data();
+        assert_eq!(data["counts"]["added"], 1, "{data}");
+    }
+}
+
+#[test]
+fn a_database_of_another_program_named_as_the_store_names_the_import() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let threads = database(&sandbox, "threads.db", include_str!("../../fixtures/langgraph_outcomes.sql"));
+    let before = std::fs::read(&threads).unwrap();
+    for (file, program) in [(threads.clone(), "langgraph"), (database(&sandbox, "caw.db", CAW), "caw")] {
+        let path = file.to_str().unwrap();
+        for args in [&["workflow", "list"][..], &["workflow", "create", "x"], &["status"]] {
+            let run = sandbox.way(&repo, [&["--db", path], args].concat()).fails(2);
+            assert!(run.stderr.contains(&format!("way import {program} {path}")), "{args:?}: {}", run.stderr);
+        }
+        // The command works as it is shown, and also without the name of the program.
+        assert_ne!(sandbox.way(&repo, ["import", path, "--dry-run", "--json"]).data()["counts"]["added"], 0);
+        assert_ne!(sandbox.way(&repo, ["import", program, path, "--json"]).data()["counts"]["added"], 0);
+    }
+    assert_eq!(std::fs::read(&threads).unwrap(), before);
+    let _ = database(&sandbox, "other.db", "CREATE TABLE other (x)");
+    let run = sandbox.way(&repo, ["--db", sandbox.path("other.db").to_str().unwrap(), "status"]).fails(2);
+    assert!(!run.stderr.contains("way import"), "{}", run.stderr);
 }
 
 #[test]

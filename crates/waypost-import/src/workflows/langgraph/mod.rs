@@ -1,17 +1,23 @@
 //! Reads the database of LangGraph's `SqliteSaver`: threads and their checkpoints.
 //!
-//! A thread becomes a workflow, each of its namespaces a task, each checkpoint a checkpoint. The database does not tell
-//! whether a thread has ended, so its workflow is paused until a user resumes it.
+//! A thread becomes a workflow, each of its namespaces a task, each checkpoint a checkpoint. `standing.rs` finds out how a
+//! thread ended. A thread that has not ended becomes a paused workflow, until a user resumes it.
+
+mod standing;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use serde_json::{Map, Value, json};
 use waypost_core::id::{AgentId, CheckpointId, TaskId, WorkflowId};
-use waypost_core::model::{Checkpoint, CheckpointKind};
+use waypost_core::model::{Checkpoint, Task, TaskStatus, WorkflowStatus};
+use waypost_core::nearest::nearest;
 use waypost_core::tables::{Datum, Row, Tables};
 use waypost_core::time::Timestamp;
+use waypost_core::work::transfer::WorkflowDump;
+use waypost_core::{Error, Result};
 
 use super::{ImportContext, Imported, Seeded, msgpack, name_of, text};
+use standing::Standing;
 
 /// The tables, with their required columns.
 pub const TABLES: &[(&str, &[&str])] = &[
@@ -25,8 +31,8 @@ pub const TABLES: &[(&str, &[&str])] = &[
 /// The state of a larger checkpoint is not imported.
 const MAX_STATE_BYTES: usize = 1024 * 1024;
 
-/// Converts threads to workflows.
-pub fn read(tables: &Tables, context: &ImportContext) -> Imported {
+/// Converts threads to workflows: the named ones, or all if `chosen` is empty.
+pub fn read(tables: &Tables, context: &ImportContext, chosen: &[String]) -> Result<Imported> {
     let mut imported = Imported::default();
     let mut threads: BTreeMap<String, BTreeMap<String, Vec<&Row>>> = BTreeMap::new();
     for row in tables.get("checkpoints").into_iter().flatten() {
@@ -43,13 +49,21 @@ pub fn read(tables: &Tables, context: &ImportContext) -> Imported {
         let key = ["thread_id", "checkpoint_ns", "checkpoint_id"].map(|column| text(row, column).unwrap_or_default());
         writes.entry(key).or_default().push(row);
     }
-    for (thread, namespaces) in threads {
+    if let Some(unknown) = chosen.iter().find(|name| !threads.contains_key(*name)) {
+        let error = Error::not_found(format!("there is no thread {unknown:?} in the database"));
+        return Err(match nearest(unknown, threads.keys().map(String::as_str)) {
+            Some(near) => error.hint(format!("did you mean {near}?")),
+            None => error.hint("--dry-run without --thread lists all threads"),
+        });
+    }
+    let is_chosen = |thread: &String| chosen.is_empty() || chosen.contains(thread);
+    for (thread, namespaces) in threads.into_iter().filter(|(thread, _)| is_chosen(thread)) {
         workflow(&mut imported, context, &thread, namespaces, &mut writes);
     }
-    for ([thread, ..], rows) in writes {
+    for ([thread, ..], rows) in writes.into_iter().filter(|([thread, ..], _)| is_chosen(thread)) {
         imported.note(format!("thread {thread}"), format!("{} writes to a missing checkpoint", rows.len()));
     }
-    imported
+    Ok(imported)
 }
 
 fn workflow(
@@ -59,58 +73,112 @@ fn workflow(
     namespaces: BTreeMap<String, Vec<&Row>>,
     writes: &mut BTreeMap<[String; 3], Vec<&Row>>,
 ) {
-    let id = WorkflowId::generate(&mut Seeded::of(&["langgraph", "thread", thread]));
+    // Two databases may use one name for different threads, so the id also depends on the oldest checkpoint.
+    let oldest = namespaces.values().flatten().filter_map(|row| text(row, "checkpoint_id")).min().unwrap_or_default();
+    let seed = |parts: &[&str]| Seeded::of(&[&["langgraph", thread, &oldest], parts].concat());
+    let id = WorkflowId::generate(&mut seed(&["thread"]));
     let mut dump = super::empty(context, id, name_of(thread, "thread"));
     dump.workflow.source_ref = Some(format!("langgraph thread {thread}"));
-    dump.workflow.reason = Some("a thread of LangGraph, as it was when it was imported".to_owned());
     let author = super::agent(context, AgentId::generate(&mut Seeded::of(&["langgraph"])), "langgraph");
     let (mut first, mut last) = (context.now, Timestamp::from_millis(0));
     let mut names = BTreeSet::new();
+    let mut standings = Vec::new();
     for (sequence, (namespace, mut rows)) in (1..).zip(namespaces) {
         rows.sort_by_key(|row| text(row, "checkpoint_id"));
         let mut name = if namespace.is_empty() { "main".to_owned() } else { name_of(&namespace, "namespace") };
         while !names.insert(name.clone()) {
             name = name_of(&format!("{sequence} {name}"), "namespace");
         }
-        let task_id = TaskId::generate(&mut Seeded::of(&["langgraph", "task", thread, &namespace]));
-        let mut task = super::task(context, &dump.workflow, task_id.clone(), name, sequence);
+        let task_id = TaskId::generate(&mut seed(&["task", &namespace]));
+        let mut task = super::task(context, &dump.workflow, task_id, name, sequence);
         task.description = match namespace.as_str() {
             "" => format!("Thread {thread} of LangGraph, with {} checkpoints", rows.len()),
             namespace => format!("Namespace {namespace} of thread {thread} of LangGraph"),
         };
+        let mut newest = Standing::Unknown;
         for (number, row) in (1..).zip(rows) {
             let checkpoint_id = text(row, "checkpoint_id").unwrap_or_default();
             let item = format!("{thread} {checkpoint_id}");
             let own = writes.remove(&[thread.to_owned(), namespace.clone(), checkpoint_id.clone()]).unwrap_or_default();
-            let (detail, summary, created_at) = decoded(imported, &item, row, &own);
+            let Decoded { detail, summary, created_at, standing } = decoded(imported, &item, row, &own);
+            newest = standing;
             let created_at = created_at.unwrap_or(context.now);
             (first, last) = (first.min(created_at), last.max(created_at));
-            dump.checkpoints.push(Checkpoint {
-                id: CheckpointId::generate(&mut Seeded::of(&["langgraph", thread, &namespace, &checkpoint_id])),
-                task_id: task_id.clone(),
-                sequence: number,
-                kind: CheckpointKind::Progress,
-                summary,
-                detail,
-                files: Vec::new(),
-                tokens: None,
-                cost: None,
-                agent_id: author.id.clone(),
-                epoch: 0,
-                worktree_id: context.worktree.id.clone(),
-                created_at,
-            });
+            let id = CheckpointId::generate(&mut seed(&[&namespace, &checkpoint_id]));
+            let checkpoint = super::checkpoint(context, id, &task, number, &author);
+            dump.checkpoints.push(Checkpoint { summary, detail, created_at, ..checkpoint });
         }
+        standings.push(newest);
         dump.tasks.push(task);
     }
-    (dump.workflow.created_at, dump.workflow.updated_at) = (first, last.max(first));
+    let last = last.max(first);
+    (dump.workflow.created_at, dump.workflow.updated_at) = (first, last);
     dump.workflow.started_at = Some(first);
+    set_statuses(&mut dump, &standings, last);
     dump.agents.push(author);
     imported.workflows.push(dump);
 }
 
-/// Returns the detail of a checkpoint, its summary and its creation time.
-fn decoded(imported: &mut Imported, item: &str, row: &Row, writes: &[&Row]) -> (Value, String, Option<Timestamp>) {
+/// Sets the status of the workflow and its tasks. The thread's own namespace, which is the first, decides: the others
+/// are parts of it.
+fn set_statuses(dump: &mut WorkflowDump, standings: &[Standing], last: Timestamp) {
+    let whole = standings.first().unwrap_or(&Standing::Unknown);
+    for (number, (task, standing)) in dump.tasks.iter_mut().zip(standings).enumerate() {
+        (task.created_at, task.queued_at, task.updated_at) = (dump.workflow.created_at, dump.workflow.created_at, last);
+        set_task_status(task, standing, number == 0);
+        if task.status.is_final() {
+            (task.started_at, task.finished_at) = (Some(dump.workflow.created_at), Some(last));
+        }
+    }
+    let workflow = &mut dump.workflow;
+    (workflow.status, workflow.reason) = match whole {
+        Standing::Finished => (WorkflowStatus::Completed, None),
+        Standing::Failed(error) => (WorkflowStatus::Failed, Some(error.clone())),
+        Standing::Asks(_) => (WorkflowStatus::Paused, Some("the thread waits for an answer".to_owned())),
+        Standing::Stopped(next) => {
+            (WorkflowStatus::Paused, Some(format!("the thread stopped before {}", next.join(", "))))
+        }
+        Standing::Unknown => (
+            WorkflowStatus::Paused,
+            Some("a thread of LangGraph; its checkpoints do not tell whether it has ended".to_owned()),
+        ),
+    };
+    workflow.finished_at = workflow.status.is_final().then_some(last);
+}
+
+fn set_task_status(task: &mut Task, standing: &Standing, is_whole: bool) {
+    match standing {
+        Standing::Finished => {
+            task.status = TaskStatus::Completed;
+            task.outcome = Some("finished in LangGraph".to_owned());
+        }
+        Standing::Failed(error) => {
+            (task.status, task.attempts) = (TaskStatus::Dead, task.max_attempts);
+            task.error = Some(error.clone());
+        }
+        // LangGraph continues a part together with the whole.
+        _ if !is_whole => {
+            task.status = TaskStatus::Skipped;
+            task.outcome = Some("continues with the thread".to_owned());
+        }
+        Standing::Asks(question) => {
+            task.status = TaskStatus::WaitingInput;
+            task.question = Some(question.clone());
+        }
+        Standing::Stopped(_) | Standing::Unknown => {}
+    }
+}
+
+/// A checkpoint's row and writes.
+struct Decoded {
+    detail: Value,
+    summary: String,
+    created_at: Option<Timestamp>,
+    /// How the thread stood after it.
+    standing: Standing,
+}
+
+fn decoded(imported: &mut Imported, item: &str, row: &Row, writes: &[&Row]) -> Decoded {
     let mut state = payload(imported, item, row, "checkpoint").unwrap_or(Value::Null);
     let metadata = match row.get("metadata") {
         Some(Datum::Blob(bytes)) => serde_json::from_slice(bytes).ok().or_else(|| msgpack::read(bytes).ok()),
@@ -128,6 +196,7 @@ fn decoded(imported: &mut Imported, item: &str, row: &Row, writes: &[&Row]) -> (
         let value = payload(imported, item, write, "value").unwrap_or(Value::Null);
         pending.push(json!({ "task": text(write, "task_id"), "channel": text(write, "channel"), "value": value }));
     }
+    let standing = standing::of(&state, &pending);
     let step = metadata["step"].as_i64().map_or_else(|| "a step".to_owned(), |step| format!("step {step}"));
     let source = metadata["source"].as_str().map_or_else(String::new, |source| format!(", {source}"));
     let channels: Vec<String> =
@@ -151,7 +220,7 @@ fn decoded(imported: &mut Imported, item: &str, row: &Row, writes: &[&Row]) -> (
         "state": state,
         "writes": writes,
     });
-    (detail, summary, created_at)
+    Decoded { detail, summary, created_at, standing }
 }
 
 /// Decodes a column according to the row's `type`.
