@@ -115,7 +115,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return Err(Error::new(Kind::NothingToDo, "the source contains nothing to import"));
     }
     let plan = Plan { format, update: args.update, dry_run: args.dry_run };
-    let outcome = import::import(&ledger_cx.ledger, &imported, plan)?;
+    let outcome = import::import(&ledger_cx, &imported, plan)?;
     let taken =
         |list: &[Taken]| list.iter().map(|taken| json!({ "id": taken.id, "item": taken.item })).collect::<Value>();
     let data = json!({

@@ -1,7 +1,6 @@
 //! Turns a record with another tracker's names into an issue of a ledger.
 
 use serde_json::Value;
-use waypost_core::ledger::change::Author;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::DEFAULT_PRIORITY;
 use waypost_core::{Error, Result};
@@ -46,24 +45,29 @@ pub fn adopt(record: &Record, id: &str, find: impl Fn(&str) -> Option<String>) -
     Ok((adopted, unknown))
 }
 
-/// Fills in the fields that every issue has and the tracker left out. `author`, who imports the issue, counts as its
-/// creator.
-pub fn complete(record: &mut Record, author: Author<'_>) -> Result<()> {
-    let now = author.now.to_string();
+/// Fills in the fields that every issue has and the tracker left out. The tracker counts as the creator.
+///
+/// The result depends on the tracker's data alone, so that two clones that import it write the same line. A time that
+/// nothing tells stays out.
+pub fn complete(record: &mut Record, format: Format) -> Result<()> {
     let mut default = |key: &str, value: &str| match record.raw(key) {
         None => record.set(key, &value),
         Some(_) => Ok(()),
     };
     default("status", "open")?;
     default("issue_type", "task")?;
-    default("created_by", author.name)?;
-    default("created_at", &now)?;
-    default("updated_at", &now)?;
+    default("created_by", format.name())?;
     if record.raw("priority").is_none() {
         record.set("priority", &DEFAULT_PRIORITY)?;
     }
-    if record.text("status").as_deref() == Some("closed") && record.raw("closed_at").is_none() {
-        record.set("closed_at", &record.text("updated_at").unwrap_or(now))?;
+    let is_closed = record.text("status").as_deref() == Some("closed");
+    for (key, from, is_needed) in [("updated_at", "created_at", true), ("closed_at", "updated_at", is_closed)] {
+        if is_needed
+            && record.raw(key).is_none()
+            && let Some(time) = record.text(from)
+        {
+            record.set(key, &time)?;
+        }
     }
     Ok(())
 }
@@ -97,8 +101,6 @@ pub fn plain_name(name: &str) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use waypost_core::time::Timestamp;
-
     use super::*;
 
     #[test]
@@ -110,16 +112,22 @@ mod tests {
         let find = |name: &str| (name == "t:2").then(|| "way-2".to_owned());
         let (mut adopted, unknown) = adopt(&record, "way-1", find).unwrap();
         assert_eq!(unknown, ["t:4", "t:3"]);
-        complete(&mut adopted, Author { name: "me", now: Timestamp::from_millis(1_767_225_600_000) }).unwrap();
+        adopted.set("created_at", &"2026-01-01T00:00:00.000Z").unwrap();
+        complete(&mut adopted, Format::Backlog).unwrap();
         assert_eq!(
             adopted.to_line(),
             concat!(
-                r#"{"id":"way-1","title":"x","status":"closed","priority":2,"issue_type":"task","created_at":"2026-01-01T00:00:00.000Z","created_by":"me","#,
+                r#"{"id":"way-1","title":"x","status":"closed","priority":2,"issue_type":"task","created_at":"2026-01-01T00:00:00.000Z","created_by":"backlog","#,
                 r#""updated_at":"2026-01-01T00:00:00.000Z","closed_at":"2026-01-01T00:00:00.000Z","external_ref":"t:1","#,
                 r#""dependencies":[{"issue_id":"way-1","depends_on_id":"way-2","type":"blocks"}]}"#
             )
         );
         assert_eq!(adopt(&record, "way-1", |_| None).unwrap().0.raw("dependencies"), None);
+        let mut timeless = record.clone();
+        complete(&mut timeless, Format::Taskmaster).unwrap();
+        for key in ["created_at", "updated_at", "closed_at"] {
+            assert_eq!(timeless.raw(key), None, "an unknown time stays out: two clones import at different times");
+        }
     }
 
     #[test]

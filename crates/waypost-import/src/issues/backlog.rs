@@ -1,4 +1,9 @@
 //! Reads the folder of Backlog.md: one file per task, with front matter and sections.
+//!
+//! Tasks name their milestones, by the titles that the files of the milestones have. Documents and decisions are not
+//! issues and are reported.
+
+use std::collections::HashMap;
 
 use serde_json::Value;
 use waypost_core::ledger::issue::parse_time;
@@ -6,7 +11,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::front_matter::{self, Front};
-use super::item::{Item, Status, finish};
+use super::item::{Comment, Item, Status, finish};
 use super::reader::{issue_type, one_line, priority};
 use super::{Imported, Source, text};
 use crate::Note;
@@ -40,10 +45,15 @@ pub(super) fn is_task(source: &Source) -> bool {
 pub(super) fn read(sources: &[Source]) -> Result<Imported> {
     let mut notes = Vec::new();
     let mut items = Vec::new();
+    let milestones = milestones(sources);
     for source in sources {
-        match task(source, &mut notes) {
-            Ok(item) => items.push(item),
-            Err(error) => notes.push(Note::new(&source.name, error.full_message())),
+        match folder(&source.name) {
+            Folder::Tasks => match task(source, &milestones, &mut notes) {
+                Ok(item) => items.push(item),
+                Err(error) => notes.push(Note::new(&source.name, error.full_message())),
+            },
+            Folder::Milestones => {}
+            Folder::Documents => notes.push(Note::new(&source.name, "a document, not an issue: it stays in its file")),
         }
     }
     if items.is_empty()
@@ -61,12 +71,43 @@ pub(super) fn read(sources: &[Source]) -> Result<Imported> {
     finish("backlog", items, notes)
 }
 
+/// The kind of a folder of Backlog.md.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Folder {
+    Tasks,
+    Milestones,
+    Documents,
+}
+
+fn folder(path: &str) -> Folder {
+    let kind = |name: &str| match name {
+        "tasks" | "completed" | "drafts" => Some(Folder::Tasks),
+        "milestones" => Some(Folder::Milestones),
+        "docs" | "decisions" => Some(Folder::Documents),
+        _ => None,
+    };
+    // The innermost known folder counts: documents may be in folders of their own.
+    path.split('/').rev().skip(1).find_map(kind).unwrap_or(Folder::Tasks)
+}
+
+/// Returns the titles of milestones by their ids.
+fn milestones(sources: &[Source]) -> HashMap<String, String> {
+    let mut titles = HashMap::new();
+    for source in sources.iter().filter(|source| folder(&source.name) == Folder::Milestones) {
+        let Some((front, _)) = text(source).ok().and_then(front_matter::split) else { continue };
+        if let (Some(id), Some(title)) = (front.text("id"), front.text("title")) {
+            titles.insert(id.trim().to_lowercase(), one_line(&title));
+        }
+    }
+    titles
+}
+
 /// Returns the name of a task. Backlog.md ignores case.
 fn name(id: &str) -> String {
     format!("backlog:{}", id.trim().to_lowercase())
 }
 
-fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
+fn task(source: &Source, milestones: &HashMap<String, String>, notes: &mut Vec<Note>) -> Result<Item> {
     let text = text(source)?.replace("\r\n", "\n");
     let Some((front, body)) = front_matter::split(&text) else {
         return Err(Error::invalid("no front matter"));
@@ -111,7 +152,8 @@ fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
         item.label(one_line(&label));
     }
     if let Some(milestone) = one("milestone") {
-        item.label(format!("milestone:{milestone}"));
+        let title = milestones.get(&milestone.to_lowercase()).unwrap_or(&milestone);
+        item.label(format!("milestone:{title}"));
     }
     item.issue_type = one("type").map(|word| issue_type(&word).map_or(word, str::to_owned));
     if let Some(word) = one("priority") {
@@ -127,7 +169,10 @@ fn task(source: &Source, notes: &mut Vec<Note>) -> Result<Item> {
     }
     item.parent = one("parent_task_id").or_else(|| one("parent")).map(|parent| name(&parent));
     set_status(&mut item, &one("status").unwrap_or_default(), &source.name);
-    sections(&mut item, body);
+    let comments = sections(&mut item, body);
+    for (number, comment) in (1..).zip(comments) {
+        item.comments.push(Comment { id: format!("backlog-{}-{number}", id.trim().to_lowercase()), ..comment });
+    }
     keep_rest(&mut item, &front);
     Ok(item)
 }
@@ -150,23 +195,27 @@ fn set_status(item: &mut Item, word: &str, path: &str) {
     let mut folders = path.split('/').rev().skip(1);
     match folders.find(|folder| ["tasks", "completed", "archive", "drafts"].contains(folder)) {
         Some("completed") => item.status = Some(Status::Closed),
-        Some("drafts") => item.status = Some(Status::Deferred),
-        Some("tasks") if path.contains("archive/tasks/") => {
+        Some("tasks" | "drafts") if path.contains("archive/tasks/") || path.contains("archive/drafts/") => {
             item.status = Some(Status::Closed);
             item.close_reason = Some("archived".to_owned());
         }
+        Some("drafts") => item.status = Some(Status::Deferred),
         _ => {}
     }
 }
 
-/// Assigns the sections of a body to fields; unknown sections stay in the description.
-fn sections(item: &mut Item, body: &str) {
+/// Assigns the sections of a body to fields; unknown sections stay in the description. Returns the comments.
+fn sections(item: &mut Item, body: &str) -> Vec<Comment> {
+    let mut comments = Comments::default();
     let mut heading = String::new();
     let mut lines: Vec<&str> = Vec::new();
     // Inside a code fence or between section markers, a heading is part of the text.
     let (mut fence, mut is_marked) = (None, false);
     for line in body.lines() {
         let bare = line.trim();
+        if comments.takes(bare, line) {
+            continue;
+        }
         if let Some(mark) = bare.strip_prefix("<!--").and_then(|rest| rest.strip_suffix("-->")).map(str::trim)
             && let Some((kind, end)) = mark.rsplit_once(':')
             && (kind.starts_with("SECTION:") || kind == "AC" || kind == "DOD" || kind.starts_with("AC:"))
@@ -191,6 +240,75 @@ fn sections(item: &mut Item, body: &str) {
         }
     }
     section(item, &heading, &lines);
+    comments.found
+}
+
+/// The comments between `<!-- COMMENTS:BEGIN -->` and `<!-- COMMENTS:END -->`: fields, a line `---`, the text, and a line
+/// `---`. Older files have each one between `<!-- COMMENT:BEGIN -->` and `<!-- COMMENT:END -->`, with an empty line after
+/// the fields.
+#[derive(Default)]
+struct Comments {
+    is_inside: bool,
+    /// Whether the current comment has marks of its own.
+    is_marked: bool,
+    fields: Vec<String>,
+    /// The lines of the current comment's text, once its fields have ended.
+    lines: Option<Vec<String>>,
+    found: Vec<Comment>,
+}
+
+impl Comments {
+    /// Returns whether a line belongs to the comments.
+    fn takes(&mut self, bare: &str, line: &str) -> bool {
+        match bare {
+            "<!-- COMMENTS:BEGIN -->" => self.is_inside = true,
+            _ if !self.is_inside => return false,
+            "<!-- COMMENTS:END -->" => {
+                self.end();
+                self.is_inside = false;
+            }
+            "<!-- COMMENT:BEGIN -->" => self.is_marked = true,
+            "<!-- COMMENT:END -->" => {
+                self.end();
+                self.is_marked = false;
+            }
+            "---" if !self.is_marked && self.lines.is_some() => self.end(),
+            "---" if !self.is_marked => self.lines = Some(Vec::new()),
+            "" if self.lines.is_none() => {
+                if self.is_marked {
+                    self.lines = Some(Vec::new());
+                }
+            }
+            _ => match &mut self.lines {
+                Some(lines) => lines.push(line.to_owned()),
+                None => self.fields.push(bare.to_owned()),
+            },
+        }
+        true
+    }
+
+    fn end(&mut self) {
+        let fields = std::mem::take(&mut self.fields);
+        // A marked comment without an empty line has no fields.
+        let lines = self.lines.take().unwrap_or_else(|| fields.clone());
+        let text = lines.join("\n").trim().to_owned();
+        if text.is_empty() {
+            return;
+        }
+        let field = |name: &str| {
+            let value = |line: &String| {
+                let (key, value) = line.split_once(':')?;
+                key.trim().eq_ignore_ascii_case(name).then(|| value.trim().to_owned())
+            };
+            fields.iter().find_map(value).filter(|value| !value.is_empty())
+        };
+        self.found.push(Comment {
+            id: String::new(),
+            author: field("author").map(|name| name.trim_start_matches('@').to_owned()).unwrap_or_default(),
+            text,
+            created_at: field("created").and_then(|time| parse_time(&time)),
+        });
+    }
 }
 
 fn section(item: &mut Item, heading: &str, lines: &[&str]) {
@@ -264,6 +382,51 @@ mod tests {
             )
         );
         assert_eq!(imported.notes, []);
+    }
+
+    #[test]
+    fn comments_are_imported_with_their_authors_and_times() {
+        let text = "---\nid: task-1\ntitle: t\n---\n\n## Description\n\nWhy.\n\n## Comments\n\n<!-- COMMENTS:BEGIN -->\nauthor: @ann\ncreated: 2026-01-02 03:04\n---\nFirst.\n\n## Not a section\n---\n\ncreated: soon\n---\nSecond.\n---\n\nauthor: empty\n---\n\n---\n<!-- COMMENTS:END -->\n\n## Extra\n\nMore.\n";
+        let imported = read(&[file("backlog/tasks/task-1.md", text)]).unwrap();
+        let record = &imported.records[0];
+        assert_eq!(
+            record.raw("comments").unwrap(),
+            concat!(
+                r###"[{"id":"backlog-task-1-1","author":"ann","text":"First.\n\n## Not a section","created_at":"2026-01-02T03:04:00.000Z"},"###,
+                r###"{"id":"backlog-task-1-2","author":"","text":"Second."}]"###
+            )
+        );
+        assert_eq!(record.text("description").as_deref(), Some("Why.\n\n## Extra\n\nMore."));
+        let older = "---\nid: task-2\n---\n## Comments\n<!-- COMMENTS:BEGIN -->\n<!-- COMMENT:BEGIN -->\nindex: 1\nauthor: bob\ncreated: 2026-01-02\n\nOld\n---\nstyle.\n<!-- COMMENT:END -->\n<!-- COMMENT:BEGIN -->\nbare\n<!-- COMMENT:END -->\n<!-- COMMENTS:END -->\n";
+        let imported = read(&[file("backlog/tasks/task-2.md", older)]).unwrap();
+        assert_eq!(
+            imported.records[0].raw("comments").unwrap(),
+            concat!(
+                r#"[{"id":"backlog-task-2-1","author":"bob","text":"Old\n---\nstyle.","created_at":"2026-01-02T00:00:00.000Z"},"#,
+                r#"{"id":"backlog-task-2-2","author":"","text":"bare"}]"#
+            )
+        );
+    }
+
+    #[test]
+    fn milestones_give_labels_their_titles_and_documents_are_reported() {
+        let imported = read(&[
+            file("tasks/a.md", "---\nid: t-1\ntitle: a\nmilestone: M-1\n---\n"),
+            file("tasks/b.md", "---\nid: t-2\ntitle: b\nmilestone: Later\n---\n"),
+            file(
+                "milestones/m-1 - cli.md",
+                "---\nid: m-1\ntitle: \"CLI Development\"\n---\n\n## Description\n\nText.\n",
+            ),
+            file("milestones/readme.md", "# Milestones\n"),
+            file("docs/guides/doc-1 - Style.md", "---\nid: doc-1\ntitle: Style\n---\n"),
+        ])
+        .unwrap();
+        let labels: Vec<_> = imported.records.iter().map(|record| record.raw("labels").unwrap()).collect();
+        assert_eq!(labels, [r#"["milestone:CLI Development"]"#, r#"["milestone:Later"]"#]);
+        assert_eq!(
+            imported.notes,
+            [Note::new("docs/guides/doc-1 - Style.md", "a document, not an issue: it stays in its file")]
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Reads GitHub issues from the output of `gh issue list --json` or from the REST API, with any subset of the fields.
 
+use serde_json::value::RawValue;
 use waypost_core::Result;
 use waypost_core::ledger::record::Record;
 
@@ -28,6 +29,10 @@ const KNOWN_KEYS: &[&str] = &[
     "closed",
     "comments",
     "milestone",
+    "type",
+    "issueType",
+    "parent",
+    "blockedBy",
     "url",
     "html_url",
     "stateReason",
@@ -65,6 +70,9 @@ fn issue(place: String, record: &Record, notes: &mut Vec<Note>) -> Option<Item> 
         return None;
     }
     let mut item = Item { name, ..Item::default() };
+    // An issue type of the organization; labels may name one too.
+    let type_name = reader.name("issueType", "name").or_else(|| reader.name("type", "name"));
+    item.issue_type = type_name.map(|word| issue_type(&word).map_or_else(|| word.to_lowercase(), str::to_owned));
     item.title = reader.line("title").unwrap_or_else(|| {
         reader.note("no title");
         reader.item.clone()
@@ -107,9 +115,35 @@ fn issue(place: String, record: &Record, notes: &mut Vec<Note>) -> Option<Item> 
     item.created_by = reader.name("author", "login").or_else(|| reader.name("user", "login"));
     item.created_at = reader.time("createdAt").or_else(|| reader.time("created_at"));
     item.updated_at = reader.time("updatedAt").or_else(|| reader.time("updated_at"));
+    item.parent = record.raw("parent").and_then(|raw| other_name(&item.name, raw));
+    for blocker in blockers(record) {
+        match other_name(&item.name, &blocker) {
+            Some(name) if !item.blockers.contains(&name) => item.blockers.push(name),
+            Some(_) => {}
+            None => reader.note("an issue that blocks it has no number"),
+        }
+    }
     comments(&mut reader, &mut item);
     item.keep_rest(record, KNOWN_KEYS);
     Some(item)
+}
+
+/// Returns the issues that block one: a list, or an object with a list of nodes.
+fn blockers(record: &Record) -> Vec<String> {
+    let list = |raw: &str| serde_json::from_str::<Vec<Box<RawValue>>>(raw).ok();
+    let raw = record.raw("blockedBy").unwrap_or("[]");
+    let found = list(raw).or_else(|| list(Record::parse(raw).ok()?.raw("nodes")?));
+    found.unwrap_or_default().iter().map(|item| item.get().to_owned()).collect()
+}
+
+/// Returns the name of another issue, an object with a URL or a number.
+fn other_name(own: &str, raw: &str) -> Option<String> {
+    let other = Record::parse(raw).ok()?;
+    let url = other.text("url").filter(|url| url.starts_with("http"));
+    let number = || other.raw("number").filter(|raw| raw.bytes().all(|byte| byte.is_ascii_digit()));
+    // Issues of one repository differ in their numbers.
+    let beside = || Some(format!("{}/issues/{}", own.rsplit_once("/issues/")?.0, number()?));
+    url.or_else(beside).or_else(|| Some(format!("gh-{}", number()?)))
 }
 
 fn comments(reader: &mut Reader<'_>, item: &mut Item) {
@@ -163,6 +197,23 @@ mod tests {
             )
         );
         assert_eq!(imported.notes, [Note::new("gh-12", "an issue has one assignee: bob left out")]);
+    }
+
+    #[test]
+    fn issue_types_parents_and_blockers_are_imported() {
+        let imported = read(&source(
+            r#"[{"number":1,"title":"a","url":"https://github.com/o/r/issues/1","issueType":{"id":"IT_1","name":"Bug"},"labels":[{"name":"enhancement"}]},
+                {"number":2,"title":"b","html_url":"https://github.com/o/r/issues/2","type":{"id":3,"name":"Spike","color":"red"}},
+                {"number":3,"title":"c","url":"https://github.com/o/r/issues/3","issueType":null,"labels":[{"name":"enhancement"}],
+                 "parent":{"number":1,"title":"a"},"blockedBy":{"nodes":[{"number":2,"url":"https://github.com/o/r/issues/2"},{}],"totalCount":2}}]"#,
+        ))
+        .unwrap();
+        let types: Vec<String> = imported.records.iter().map(|record| record.text("issue_type").unwrap()).collect();
+        assert_eq!(types, ["bug", "spike", "feature"], "a type counts more than a label");
+        assert_eq!(imported.records[2].text("parent_id").as_deref(), Some("https://github.com/o/r/issues/1"));
+        let edges = imported.records[2].raw("dependencies").unwrap();
+        assert!(edges.contains("https://github.com/o/r/issues/2"), "{edges}");
+        assert_eq!(imported.notes, [Note::new("gh-3", "an issue that blocks it has no number")]);
     }
 
     #[test]

@@ -27,6 +27,8 @@ pub(super) struct Item {
     pub(super) issue_type: Option<String>,
     pub(super) assignee: Option<String>,
     pub(super) created_at: Option<Timestamp>,
+    /// When the list was created that contains it: its own time of creation, if the tracker does not provide that.
+    pub(super) list_created_at: Option<Timestamp>,
     pub(super) created_by: Option<String>,
     pub(super) updated_at: Option<Timestamp>,
     pub(super) ended_at: Option<Timestamp>,
@@ -116,7 +118,7 @@ impl Item {
         let closed_at = ended_at.filter(|_| self.status == Some(Status::Closed));
         let deleted_at = ended_at.filter(|_| self.status == Some(Status::Tombstone));
         let times = [
-            ("created_at", self.created_at),
+            ("created_at", self.created_at.or(self.list_created_at)),
             ("updated_at", self.updated_at.or(self.ended_at).or(self.created_at)),
             ("closed_at", closed_at),
             ("due_at", self.due_at),

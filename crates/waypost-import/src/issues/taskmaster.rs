@@ -4,6 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::value::RawValue;
 use waypost_core::ledger::record::Record;
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::item::{Item, Status, finish};
@@ -24,6 +25,7 @@ const KNOWN_KEYS: &[&str] = &[
     "description",
     "details",
     "testStrategy",
+    "acceptanceCriteria",
     "status",
     "priority",
     "dependencies",
@@ -50,7 +52,7 @@ pub(super) fn read(source: &Source) -> Result<Imported> {
     let text = text(source)?.trim();
     let mut list = List { items: Vec::new(), notes: Vec::new() };
     if text.starts_with('[') {
-        list.read(text, DEFAULT_TAG, None)?;
+        list.read(text, &Tag { name: DEFAULT_TAG, created_at: None }, None)?;
         return list.finish();
     }
     let file =
@@ -60,15 +62,31 @@ pub(super) fn read(source: &Source) -> Result<Imported> {
     }
     for (key, raw) in file.fields() {
         if key == "tasks" {
-            list.read(raw, DEFAULT_TAG, None)?;
-        } else if let Some(tasks) = Record::parse(raw).ok().as_ref().and_then(|tag| tag.raw("tasks")) {
-            match list.read(tasks, key, None) {
+            let created_at = created_at(&file, &mut list.notes);
+            list.read(raw, &Tag { name: DEFAULT_TAG, created_at }, None)?;
+        } else if let Ok(tag) = Record::parse(raw)
+            && let Some(tasks) = tag.raw("tasks")
+        {
+            let created_at = created_at(&tag, &mut list.notes);
+            match list.read(tasks, &Tag { name: key, created_at }, None) {
                 Ok(()) => {}
                 Err(error) => list.notes.push(Note::new(format!("tag {key}"), error.full_message())),
             }
         }
     }
     list.finish()
+}
+
+/// Returns when a list of tasks was created, according to its metadata.
+fn created_at(list: &Record, notes: &mut Vec<Note>) -> Option<Timestamp> {
+    let metadata = Record::parse(list.raw("metadata")?).ok()?;
+    Reader { record: &metadata, item: "metadata".to_owned(), notes }.time("created")
+}
+
+/// A list of tasks.
+struct Tag<'a> {
+    name: &'a str,
+    created_at: Option<Timestamp>,
 }
 
 /// The items read so far.
@@ -94,12 +112,12 @@ impl List {
         }
     }
 
-    fn read(&mut self, raw: &str, tag: &str, parent: Option<Parent<'_>>) -> Result<()> {
+    fn read(&mut self, raw: &str, tag: &Tag<'_>, parent: Option<Parent<'_>>) -> Result<()> {
         let tasks: Vec<&RawValue> =
             serde_json::from_str(raw).map_err(|error| Error::invalid("the tasks are not a list").because(error))?;
         let place = |number: usize| match parent {
             Some(parent) => format!("subtask {} of {}", number + 1, parent.id),
-            None => format!("task {} of {tag}", number + 1),
+            None => format!("task {} of {}", number + 1, tag.name),
         };
         let mut read: Vec<(String, Record)> = Vec::new();
         for (number, task) in tasks.iter().enumerate() {
@@ -117,8 +135,8 @@ impl List {
         Ok(())
     }
 
-    fn task(&mut self, id: &str, task: &Record, tag: &str, parent: Option<Parent<'_>>, siblings: &HashSet<&str>) {
-        let name = |id: &str| format!("taskmaster:{tag}/{id}");
+    fn task(&mut self, id: &str, task: &Record, tag: &Tag<'_>, parent: Option<Parent<'_>>, siblings: &HashSet<&str>) {
+        let name = |id: &str| format!("taskmaster:{}/{id}", tag.name);
         let mut reader = Reader { record: task, item: name(id), notes: &mut self.notes };
         let mut item = Item { name: name(id), parent: parent.map(|parent| name(parent.id)), ..Item::default() };
         item.title = reader.line("title").unwrap_or_else(|| {
@@ -127,7 +145,9 @@ impl List {
         });
         item.description = reader.text("description").unwrap_or_default();
         item.design = reader.text("details").unwrap_or_default();
-        item.acceptance_criteria = reader.text("testStrategy").unwrap_or_default();
+        item.acceptance_criteria =
+            [criteria(&mut reader), reader.text("testStrategy")].into_iter().flatten().collect::<Vec<_>>().join("\n\n");
+        item.list_created_at = tag.created_at;
         item.created_at = reader.time("createdAt");
         item.updated_at = reader.time("updatedAt");
         item.ended_at = reader.time("completedAt");
@@ -144,8 +164,8 @@ impl List {
         for label in reader.names("labels", "name").into_iter().chain(reader.names("tags", "name")) {
             item.label(label);
         }
-        if tag != DEFAULT_TAG {
-            item.label(format!("tag:{tag}"));
+        if tag.name != DEFAULT_TAG {
+            item.label(format!("tag:{}", tag.name));
         }
         let word = reader.line("status").unwrap_or_default().to_lowercase();
         item.status = match word.as_str() {
@@ -190,6 +210,15 @@ impl List {
     }
 }
 
+/// Returns the acceptance criteria of a task: a text, or a list of texts.
+fn criteria(reader: &mut Reader<'_>) -> Option<String> {
+    if reader.record.raw("acceptanceCriteria")?.starts_with('[') {
+        let list = reader.names("acceptanceCriteria", "description");
+        return Some(list.iter().map(|item| format!("- {item}")).collect::<Vec<_>>().join("\n"));
+    }
+    reader.text("acceptanceCriteria")
+}
+
 /// Returns the id of a task, after those of its parents: `7.2`.
 fn full_id(task: &Record, parent: Option<Parent<'_>>) -> Result<String> {
     let id = task.raw("id").filter(|raw| raw.starts_with(|first: char| first.is_ascii_digit())).map(str::to_owned);
@@ -232,6 +261,24 @@ mod tests {
             ]
         );
         assert_eq!(imported.notes, []);
+    }
+
+    #[test]
+    fn a_task_without_times_has_those_of_its_tag() {
+        let imported = read(&source(
+            r#"{"master":{"tasks":[{"id":1,"title":"a","status":"done"},{"id":2,"title":"b","updatedAt":"2025-08-01T00:00:00Z","subtasks":[{"id":1,"title":"c","acceptanceCriteria":"It works","testStrategy":"Try it"}]}],
+                "metadata":{"created":"2025-06-13T23:52:56.848Z","updated":"2025-08-02T14:13:14.826Z"}}}"#,
+        ))
+        .unwrap();
+        let times = |number: usize| {
+            let record: &Record = &imported.records[number];
+            (record.text("created_at"), record.text("updated_at"))
+        };
+        let (created, changed) = ("2025-06-13T23:52:56.848Z".to_owned(), "2025-08-01T00:00:00.000Z".to_owned());
+        assert_eq!(times(0), (Some(created.clone()), None), "the tag does not tell when the task changed");
+        assert_eq!(times(1), (Some(created.clone()), Some(changed)));
+        assert_eq!(times(2), (Some(created), None));
+        assert_eq!(imported.records[2].text("acceptance_criteria").as_deref(), Some("It works\n\nTry it"));
     }
 
     #[test]

@@ -18,6 +18,8 @@ use waypost_import::issues::{self, Imported};
 use waypost_ledger::{Filter, Index, IndexedIssue, Sort};
 
 use crate::ledger::{Ledger, Transaction};
+use crate::merge_driver::ensure_driver;
+use crate::ops::issue::IssueContext;
 
 pub use sources::{project, sources};
 pub use waypost_import::issues::{Format, read};
@@ -66,7 +68,15 @@ pub fn qualify(imported: &mut Imported, project: &str) -> Result<()> {
 }
 
 /// Writes imported records into the ledger.
-pub fn import(ledger: &Ledger, imported: &Imported, plan: Plan) -> Result<Outcome> {
+pub fn import(issues: &IssueContext, imported: &Imported, plan: Plan) -> Result<Outcome> {
+    let outcome = write(&issues.ledger, imported, plan)?;
+    if !plan.dry_run {
+        ensure_driver(&issues.place);
+    }
+    Ok(outcome)
+}
+
+fn write(ledger: &Ledger, imported: &Imported, plan: Plan) -> Result<Outcome> {
     ledger.transaction(|transaction| {
         if plan.dry_run {
             transaction.discard();
@@ -163,7 +173,7 @@ fn import_foreign_records(
     let mut new = Vec::with_capacity(fresh.len());
     for (name, record) in fresh {
         let (id, mut record) = adopt(&name, record, &mut outcome.notes)?;
-        issues::complete(&mut record, transaction.author())?;
+        issues::complete(&mut record, plan.format)?;
         new.push(record);
         outcome.added.push(Taken { item: name, id });
     }

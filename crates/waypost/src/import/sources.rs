@@ -15,6 +15,14 @@ const TASKMASTER: &[&str] = &[".taskmaster/tasks/tasks.json", "tasks/tasks.json"
 const BEADS: &[&str] =
     &[".beads/issues.jsonl", ".beads/beads.jsonl", "issues.jsonl", "beads.jsonl", ".waypost/issues.jsonl"];
 const BACKLOG: &[&str] = &["backlog", ".backlog", ""];
+/// Folders of Backlog.md with tasks.
+const BACKLOG_TASKS: &[&str] = &["tasks", "completed", "archive/tasks", "drafts", "archive/drafts"];
+/// Folders of Backlog.md with milestones.
+const BACKLOG_MILESTONES: &[&str] = &["milestones", "archive/milestones"];
+/// Folders of Backlog.md with other documents.
+const BACKLOG_DOCUMENTS: &[&str] = &["docs", "decisions"];
+/// Folders nested deeper are not read.
+const MAX_DEPTH: usize = 8;
 
 /// Names of folders that belong to a tool and not to the project.
 const TOOL_FOLDERS: &[&str] = &["backlog", ".backlog", "tasks", "completed", "archive", "drafts", ".taskmaster"];
@@ -30,7 +38,11 @@ pub fn sources(path: &Path, format: Option<Format>, ledger: Option<&Path>) -> Re
         return with_format(vec![Source { name: "standard input".to_owned(), bytes }], format);
     }
     if !path.is_dir() {
-        return with_format(vec![source(path, &path.to_string_lossy())?], format);
+        let (mut sources, format) = with_format(vec![source(path, &path.to_string_lossy())?], format)?;
+        if format == Format::Backlog {
+            sources.extend(milestones_of(path.parent().unwrap_or(path))?);
+        }
+        return Ok((sources, format));
     }
     let shown = path.display();
     match format {
@@ -114,10 +126,14 @@ fn sources_in(dir: &Path, format: Format, ledger: Option<&Path>) -> Result<Vec<S
     let files = match format {
         Format::Backlog => {
             let base = BACKLOG.iter().map(|name| dir.join(name)).find(|base| base.join("tasks").is_dir());
-            return match base {
-                Some(base) => tasks(&base),
-                None => Ok(pages(dir, &folder_name(dir))?.into_iter().filter(is_task).collect()),
-            };
+            if let Some(base) = base {
+                return tasks(&base);
+            }
+            let mut found: Vec<Source> = pages(dir, &folder_name(dir), 0)?.into_iter().filter(is_task).collect();
+            if !found.is_empty() {
+                found.extend(milestones_of(dir)?);
+            }
+            return Ok(found);
         }
         Format::Taskmaster => TASKMASTER,
         Format::Beads => BEADS,
@@ -127,12 +143,30 @@ fn sources_in(dir: &Path, format: Format, ledger: Option<&Path>) -> Result<Vec<S
     found.map(|(path, name)| source(&path, name)).into_iter().collect()
 }
 
-/// Reads the tasks in a folder of Backlog.md.
+/// Reads the tasks, milestones and documents in a folder of Backlog.md.
 fn tasks(base: &Path) -> Result<Vec<Source>> {
+    let mut found = pages_in(base, BACKLOG_TASKS, 0)?;
+    found.extend(pages_in(base, BACKLOG_MILESTONES, 0)?);
+    // Only real documents: the folders come with a readme.
+    found.extend(pages_in(base, BACKLOG_DOCUMENTS, MAX_DEPTH)?.into_iter().filter(is_task));
+    Ok(found)
+}
+
+/// Reads the milestones that the tasks in a folder of Backlog.md may name.
+fn milestones_of(folder: &Path) -> Result<Vec<Source>> {
+    let real = std::fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let base = BACKLOG_TASKS.iter().find_map(|tasks| {
+        let depth = tasks.split('/').count();
+        real.ends_with(tasks).then(|| real.ancestors().nth(depth)).flatten()
+    });
+    base.map_or_else(|| Ok(Vec::new()), |base| pages_in(base, BACKLOG_MILESTONES, 0))
+}
+
+fn pages_in(base: &Path, folders: &[&str], depth: usize) -> Result<Vec<Source>> {
     let mut found = Vec::new();
-    for folder in ["tasks", "completed", "archive/tasks", "drafts"] {
+    for folder in folders {
         if base.join(folder).is_dir() {
-            found.extend(pages(&base.join(folder), folder)?);
+            found.extend(pages(&base.join(folder), folder, depth)?);
         }
     }
     Ok(found)
@@ -148,16 +182,22 @@ fn folder_name(dir: &Path) -> String {
     real.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn pages(dir: &Path, shown: &str) -> Result<Vec<Source>> {
+/// Reads the Markdown files of a folder, and of the folders in it down to a depth.
+fn pages(dir: &Path, shown: &str, depth: usize) -> Result<Vec<Source>> {
     let cannot = |error| Error::invalid(format!("cannot read {}", dir.display())).because(error);
     let mut paths: Vec<PathBuf> = Vec::new();
     for entry in std::fs::read_dir(dir).map_err(cannot)? {
-        let path = entry.map_err(cannot)?.path();
-        if path.extension().is_some_and(|extension| extension == "md") && path.is_file() {
-            paths.push(path);
-        }
+        paths.push(entry.map_err(cannot)?.path());
     }
     paths.sort();
-    let name = |path: &Path| format!("{shown}/{}", path.file_name().unwrap_or_default().to_string_lossy());
-    paths.iter().map(|path| source(path, &name(path))).collect()
+    let mut found = Vec::new();
+    for path in paths {
+        let name = format!("{shown}/{}", path.file_name().unwrap_or_default().to_string_lossy());
+        if path.is_dir() && depth > 0 {
+            found.extend(pages(&path, &name, depth - 1)?);
+        } else if path.extension().is_some_and(|extension| extension == "md") && path.is_file() {
+            found.push(source(&path, &name)?);
+        }
+    }
+    Ok(found)
 }

@@ -333,11 +333,6 @@ impl<'a, 'b> Transaction<'a, 'b> {
         self.draft
     }
 
-    /// Returns the author and the time of the changes.
-    pub(crate) fn author(&self) -> Author<'a> {
-        self.author
-    }
-
     /// Returns an id for an issue of another tracker: the same in every clone, unless it is taken.
     pub(crate) fn id_for(&self, name: &str, is_taken: impl Fn(&str) -> bool) -> Result<String> {
         let prefix = self.prefix()?;

@@ -2,6 +2,7 @@
 #![expect(clippy::needless_raw_string_hashes, reason = "that is how expect-test writes them")]
 
 use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
@@ -158,19 +159,21 @@ fn the_backlog_folder_is_found_and_its_dependencies_are_imported() {
     task("archive/tasks/task-3 - Away.md", "id: task-3\ntitle: Away\nstatus: To Do", "");
     sandbox.write(repo.join("backlog/tasks/notes.md"), "# Notes\n");
     sandbox.write(repo.join("backlog/docs/page.md"), "---\nid: doc-1\n---\n");
+    sandbox.write(repo.join("backlog/docs/readme.md"), "# Documents\n");
     for args in [&["import", ".", "--dry-run", "--json"], &["import", "backlog", "backlog", "--json"]] as [&[&str]; 2] {
         let answer = sandbox.way(&repo, args).data();
-        assert_eq!((counts(&answer).as_str(), answer["format"].as_str()), ("4 0 0 2", Some("backlog")));
+        assert_eq!((counts(&answer).as_str(), answer["format"].as_str()), ("4 0 0 3", Some("backlog")));
         assert_eq!(
             answer["not_carried"],
             json!([
                 { "item": "tasks/notes.md", "problem": "no front matter" },
+                { "item": "docs/page.md", "problem": "a document, not an issue: it stays in its file" },
                 { "item": "backlog:task-1.1", "problem": "it depends on backlog:task-9, which was not found" },
             ])
         );
     }
     let answer = sandbox.way(&repo, ["import", ".", "--json"]).data();
-    assert_eq!(counts(&answer), "0 0 4 1", "the repository's own ledger is not mistaken for an import source");
+    assert_eq!(counts(&answer), "0 0 4 2", "the repository's own ledger is not mistaken for an import source");
     let answer = sandbox.way(&repo, ["import", "backlog/tasks", "--json"]).data();
     assert_eq!(counts(&answer), "0 0 2 0", "the task folder alone is enough");
     let id = |item: &str| {
@@ -186,6 +189,95 @@ fn the_backlog_folder_is_found_and_its_dependencies_are_imported() {
     assert_eq!(part["dependencies"].as_array().unwrap().len(), 1);
     assert_eq!(part["acceptance_criteria"], "- [ ] #1 Works");
     assert_eq!(ids(&sandbox, &repo, &["list", "--status", "closed"]).len(), 2);
+}
+
+#[test]
+fn comments_and_milestones_of_backlog_are_imported() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/backlog/tasks");
+    sandbox.dir("repo/backlog/milestones");
+    sandbox.write(
+        repo.join("backlog/tasks/task-1 - Base.md"),
+        "---\nid: task-1\ntitle: Base\nstatus: To Do\nmilestone: m-1\n---\n\n## Description\n\nWhy.\n\n## Comments\n\n<!-- COMMENTS:BEGIN -->\nauthor: @ann\ncreated: 2026-01-02 03:04\n---\nLooks good.\n---\n<!-- COMMENTS:END -->\n",
+    );
+    sandbox.write(repo.join("backlog/milestones/m-1 - cli.md"), "---\nid: m-1\ntitle: \"CLI\"\n---\n");
+    let mut lines = Vec::new();
+    // The folder, the tasks in it, and one file.
+    for source in ["backlog", "backlog/tasks", "backlog/tasks/task-1 - Base.md"] {
+        let _ = std::fs::remove_file(repo.join(LEDGER));
+        let answer = sandbox.way(&repo, ["import", source, "--json"]).data();
+        assert_eq!(counts(&answer), "1 0 0 0", "{source}");
+        lines.push(std::fs::read_to_string(repo.join(LEDGER)).unwrap());
+        let issue = show(&sandbox, &repo, answer["added"][0]["id"].as_str().unwrap());
+        assert_eq!(issue["labels"], json!(["milestone:CLI"]));
+        let comment = &issue["comments"][0];
+        assert_eq!((comment["author"].as_str(), comment["text"].as_str()), (Some("ann"), Some("Looks good.")));
+        assert_eq!(comment["created_at"], "2026-01-02T03:04:00.000Z");
+        assert_eq!(issue["description"], "Why.");
+    }
+    assert_eq!((&lines[0], &lines[0]), (&lines[1], &lines[2]));
+}
+
+#[test]
+fn two_clones_that_import_the_same_write_the_same_bytes() {
+    let sandbox = sandbox();
+    let origin = sandbox.git_repo("origin");
+    for folder in ["backlog/tasks", ".taskmaster/tasks"] {
+        sandbox.dir(origin.join(folder));
+    }
+    sandbox.write(origin.join("backlog/tasks/task-1 - a.md"), "---\nid: task-1\ntitle: a\nstatus: Done\n---\n");
+    sandbox.write(
+        origin.join(".taskmaster/tasks/tasks.json"),
+        r#"{"master":{"tasks":[{"id":2,"title":"b","status":"done"},{"id":1,"title":"a","status":"pending"}],"metadata":{"created":"2025-06-13T23:52:56.848Z"}},"old":{"tasks":[{"id":1,"title":"c","status":"done"}]}}"#,
+    );
+    sandbox
+        .write(origin.join("issues.json"), r#"[{"number":7,"title":"x","state":"CLOSED"},{"number":3,"title":"y"}]"#);
+    sandbox.write(origin.join("tasks.json"), r#"[{"uuid":"u-1","description":"Buy","status":"completed"}]"#);
+    sandbox.git(&origin, ["add", "-A"]);
+    sandbox.git(&origin, ["commit", "-q", "-m", "tasks"]);
+    let ledgers =
+        [("one", "ann", "2026-01-01T00:00:00Z"), ("two", "bob", "2026-06-01T00:00:00Z")].map(|(name, actor, clock)| {
+            let clone = sandbox.path(name);
+            sandbox.git(&sandbox.path(""), ["clone", "-q", "origin", name]);
+            for source in [
+                &["backlog", "."][..],
+                &["taskmaster", "."],
+                &["github", "issues.json"],
+                &["taskwarrior", "tasks.json"],
+            ] {
+                let variables = [("WAYPOST_TEST_CLOCK", OsStr::new(clock))];
+                let args = [&["import"], source, &["--actor", actor]].concat();
+                let _ = sandbox.way_with(&clone, &variables, &args).ok();
+            }
+            std::fs::read_to_string(clone.join(LEDGER)).unwrap()
+        });
+    assert_eq!(ledgers[0].lines().count(), 7);
+    assert_eq!(ledgers[0], ledgers[1]);
+    assert!(!ledgers[0].contains("2026-"), "no time of the import: {}", ledgers[0]);
+    let done = ledgers[0].lines().find(|line| line.contains("master/2")).unwrap();
+    assert!(done.contains(r#""created_by":"taskmaster""#), "{done}");
+    assert!(done.contains(r#""closed_at":"2025-06-13T23:52:56.848Z""#), "{done}");
+}
+
+#[test]
+fn an_import_configures_the_merge_driver_of_a_clone() {
+    let sandbox = sandbox();
+    let origin = sandbox.git_repo("origin");
+    let _ = sandbox.way(&origin, ["init", "--actor", "ann"]).ok();
+    sandbox.git(&origin, ["add", "-A"]);
+    sandbox.git(&origin, ["commit", "-q", "-m", "ledger"]);
+    sandbox.git(&sandbox.path(""), ["clone", "-q", "origin", "clone"]);
+    let clone = sandbox.path("clone");
+    let driver = || {
+        let config = std::fs::read_to_string(clone.join(".git/config")).unwrap();
+        config.contains("merge-driver %O %A %B %P")
+    };
+    let args = &["import", "github", "-", "--dry-run"];
+    assert_eq!(fed(&sandbox, &clone, args, GITHUB.as_bytes()).code, 0);
+    assert!(!driver(), "a dry run configures nothing");
+    let _ = fed(&sandbox, &clone, &args[..3], GITHUB.as_bytes()).ok();
+    assert!(driver());
 }
 
 #[test]
