@@ -293,8 +293,8 @@ struct CommandContext {
 }
 
 impl CommandContext {
-    /// Resolves the repository, the store and the configuration. Prints each warning once.
-    fn place(&mut self) -> Result<Place> {
+    /// Returns what decides the place: the directory, the environment and the global options.
+    fn request(&self) -> Result<Request> {
         let cwd = std::env::current_dir()
             .map_err(|error| Error::unavailable("cannot determine the current directory").because(error))?;
         let scope = match (self.global.global, self.global.scope) {
@@ -302,7 +302,7 @@ impl CommandContext {
             (false, Some(scope)) => Some((scope, "--scope")),
             (false, None) => None,
         };
-        let place = Place::resolve(Request {
+        Ok(Request {
             cwd,
             variables: self.variables.clone(),
             db: self.global.db.clone(),
@@ -316,7 +316,12 @@ impl CommandContext {
                 .collect(),
             actor: self.global.actor.clone(),
             agent: self.global.agent.clone(),
-        })?;
+        })
+    }
+
+    /// Resolves the repository, the store and the configuration. Prints each warning once.
+    fn place(&mut self) -> Result<Place> {
+        let place = Place::resolve(self.request()?)?;
         for warning in &place.warnings {
             self.ui.warn(warning);
         }

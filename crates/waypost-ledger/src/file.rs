@@ -8,7 +8,7 @@ use waypost_core::ledger::document::{Document, Splitter, is_marker};
 use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
 use waypost_fs::{
-    FileLock, FileVersion, Replaced, create_durable_dir, create_private_dir, find_displaced, read_version,
+    FileLock, FileVersion, PrivateDir, Replaced, create_durable_dir, find_displaced, read_version,
     replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
 };
 
@@ -54,6 +54,7 @@ impl LedgerLocks {
 #[derive(Clone, Debug)]
 pub struct LedgerFile {
     path: PathBuf,
+    lock_dir: PrivateDir,
     lock: PathBuf,
     lock_timeout: Duration,
     tool_locks: ToolLocks,
@@ -62,9 +63,9 @@ pub struct LedgerFile {
 impl LedgerFile {
     /// Describes a ledger. Neither file need exist.
     ///
-    /// The lock belongs outside the tree, so that no untracked file appears in it.
-    pub fn new(path: PathBuf, lock: PathBuf, lock_timeout: Duration) -> Self {
-        LedgerFile { path, lock, lock_timeout, tool_locks: ToolLocks::default() }
+    /// The lock is in a private directory, outside the tree, so that no untracked file appears in it.
+    pub fn new(path: PathBuf, lock_dir: PrivateDir, lock: &str, lock_timeout: Duration) -> Self {
+        LedgerFile { path, lock: lock_dir.join(lock), lock_dir, lock_timeout, tool_locks: ToolLocks::default() }
     }
 
     /// Sets the lock files that exist while a version control tool changes the tree.
@@ -127,10 +128,8 @@ impl LedgerFile {
     }
 
     fn acquire(&self, timeout: Duration) -> Result<FileLock> {
-        if let Some(dir) = self.lock.parent() {
-            create_private_dir(dir).map_err(|error| self.cannot_write(error))?;
-            sweep_temporaries(dir);
-        }
+        self.lock_dir.create()?;
+        sweep_temporaries(&self.lock_dir);
         FileLock::acquire(&self.lock, timeout)
     }
 

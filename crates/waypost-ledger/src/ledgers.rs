@@ -15,7 +15,7 @@ use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, Stamp, create_private_dir};
+use waypost_fs::{FileLock, Stamp};
 
 use crate::file::{LedgerFile, LedgerLocks, MAX_WRITE_ATTEMPTS, Source};
 use crate::index::{self, Failure, Index, IndexedIssue, KnownLines, Updated};
@@ -343,7 +343,6 @@ impl Ledgers {
     }
 
     fn lock_index(&self) -> Option<FileLock> {
-        create_private_dir(self.index.parent()?).ok()?;
         FileLock::acquire(&self.lock_path(), INDEX_LOCK_TIMEOUT).ok()
     }
 

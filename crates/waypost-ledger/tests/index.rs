@@ -12,6 +12,7 @@ use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
+use waypost_fs::PrivateDir;
 use waypost_ledger::{Filter, LedgerFile, Ledgers, Sort};
 use waypost_testkit::temp_dir;
 
@@ -19,8 +20,10 @@ const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
 /// Returns ledgers in a directory, with an index of this name.
 fn ledgers(dir: &Path, index: &str) -> Ledgers {
+    let private = PrivateDir::from(dir.join("private")).with_user_dir(Some(dir.join("home")));
+    private.create().unwrap();
     let file = |name: &str| {
-        LedgerFile::new(dir.join("tree").join(name), dir.join(format!("private/{name}.lock")), Duration::from_secs(20))
+        LedgerFile::new(dir.join("tree").join(name), private.clone(), &format!("{name}.lock"), Duration::from_secs(20))
     };
     fs::create_dir_all(dir.join("tree")).unwrap();
     Ledgers::new(vec![file("one.jsonl"), file("two.jsonl")], dir.join("private").join(index), Terms::default())

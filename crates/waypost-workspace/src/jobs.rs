@@ -156,13 +156,19 @@ pub fn terminate(process: &ProcessIdentity) -> bool {
     kill_process(pid, Signal::TERM).is_ok()
 }
 
-/// Starts the supervisor of a job: this program with other arguments. It continues when the caller exits.
-pub fn start_supervisor(arguments: &[OsString], log: &Path) -> Result<ProcessIdentity> {
+/// Starts the supervisor of a job: this program with other arguments and further environment variables. It continues when
+/// the caller exits.
+pub fn start_supervisor(
+    arguments: &[OsString],
+    variables: &[(OsString, OsString)],
+    log: &Path,
+) -> Result<ProcessIdentity> {
     let cannot = |error| Error::unavailable("cannot start the supervisor of the job").because(error);
     let program = std::env::current_exe().map_err(cannot)?;
     let errors = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(cannot)?;
     let mut command = Command::new(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
+    command.envs(variables.iter().map(|(name, value)| (name, value)));
     // The supervisor is no tool of this process's caller, and must not be killed with it.
     command.env_remove(TOOL_MARK);
     let child = command.spawn().map_err(cannot)?;

@@ -25,6 +25,10 @@ pub const WAYPOST_TOKEN: &str = "WAYPOST_TOKEN";
 /// In debug builds only: the current time for tests, in RFC 3339.
 pub const WAYPOST_TEST_CLOCK: &str = "WAYPOST_TEST_CLOCK";
 
+/// The variables that every job inherits.
+const INHERITED: &[&str] =
+    &["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER"];
+
 /// A copy of the environment. An empty variable counts as not set.
 #[derive(Clone, Debug, Default)]
 pub struct Variables(BTreeMap<OsString, OsString>);
@@ -44,6 +48,16 @@ impl Variables {
     pub fn starting_with<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (OsString, OsString)> + 'a {
         let matches = move |name: &OsStr| name.to_str().is_some_and(|name| name.starts_with(prefix));
         self.0.iter().filter(move |(name, _)| matches(name)).map(|(name, value)| (name.clone(), value.clone()))
+    }
+
+    /// Returns the variables that jobs and set-up commands inherit: the usual ones of a session, and those named here. All
+    /// others may hold secrets.
+    pub(crate) fn inherited(&self, named: &[String]) -> Vec<(OsString, OsString)> {
+        let names = INHERITED.iter().copied().chain(named.iter().map(String::as_str));
+        names
+            .filter_map(|name| Some((OsString::from(name), self.get(name)?.to_owned())))
+            .chain(self.starting_with("LC_"))
+            .collect()
     }
 
     /// Returns the environment without the variables that point git to a repository.

@@ -7,8 +7,7 @@ use std::path::Path;
 
 use waypost_core::ledger::role::Role;
 use waypost_core::{Error, Result};
-use waypost_fs::create_private_dir;
-use waypost_workspace::worktrees;
+use waypost_workspace::{Checkout, worktrees};
 
 use crate::place::{DOT_DIR, Place};
 use crate::repos::role;
@@ -39,7 +38,7 @@ pub(crate) fn check(place: &Place) -> Result<Option<String>> {
                 return Ok(None);
             }
             let is_hidden = hide(place)?;
-            write_state(&checkout.private_dir, if is_hidden { HIDDEN } else { VISIBLE })?;
+            write_state(checkout, if is_hidden { HIDDEN } else { VISIBLE })?;
             let hidden = if is_hidden { "; until you choose, git does not see .waypost" } else { "" };
             Ok(Some(format!(
                 "you may not have write access to this project: {}{hidden}. Choose: way init --contributor keeps your issues \
@@ -58,7 +57,7 @@ pub fn choose(place: &Place) -> Result<()> {
         Ok(HIDDEN) => worktrees::include(checkout, PATTERN)?,
         _ => {}
     }
-    write_state(&checkout.private_dir, VISIBLE)
+    write_state(checkout, VISIBLE)
 }
 
 /// Returns an error if the tracked directory is hidden because the user has not chosen a role.
@@ -82,9 +81,9 @@ fn hide(place: &Place) -> Result<bool> {
     Ok(hides)
 }
 
-fn write_state(private_dir: &Path, state: &str) -> Result<()> {
-    let file = private_dir.join(STATE_FILE);
-    create_private_dir(private_dir)
-        .and_then(|()| waypost_fs::replace(&file, state.as_bytes(), 0o600))
+fn write_state(checkout: &Checkout, state: &str) -> Result<()> {
+    let file = checkout.private_dir.join(STATE_FILE);
+    checkout.private_dir.create()?;
+    waypost_fs::replace(&file, state.as_bytes(), 0o600)
         .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))
 }

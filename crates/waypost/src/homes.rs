@@ -141,6 +141,7 @@ fn write_config(place: &Place, to: LedgerHome) -> Result<Option<PathBuf>> {
     let checkout = place.require_checkout()?;
     let key = key_named("ledger.home")?;
     let value = Value::Text(to.to_string());
+    checkout.private_dir.create()?;
     let lock = checkout.private_dir.join("lock");
     let setting = place.config.get(key.name);
     match setting.as_ref().map(|setting| setting.layer) {
@@ -213,10 +214,9 @@ fn record_branch(place: &Place) -> Option<String> {
     if known.as_ref() == Some(&branch) {
         return None;
     }
-    let written = waypost_fs::create_private_dir(&checkout.private_dir)
-        .and_then(|()| std::fs::write(&record, format!("{branch}\n")));
+    checkout.private_dir.create().ok()?;
     // If it cannot be written, the note would be shown by every command.
-    written.ok().and(known)
+    std::fs::write(&record, format!("{branch}\n")).ok().and(known)
 }
 
 /// Returns a note if a repository without a ledger knows a branch that may have it.

@@ -4,6 +4,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
+use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
@@ -11,6 +12,7 @@ use std::str::FromStr;
 use serde::Serialize;
 use waypost_core::id::{RepositoryId, WorktreeId};
 use waypost_core::{Error, Result, path_text, url_text};
+use waypost_workspace::history::tracked_by;
 use waypost_workspace::{Checkout, Environment, detect, is_adopted, ledger_branch, repository_id, worktree_id};
 
 use crate::config::{Config, Files, Layer, Value};
@@ -258,6 +260,7 @@ impl Place {
         let Request { cwd, variables, .. } = &request;
         let home = waypost_home(cwd, variables)?;
         let home_dir = home.as_ref().map(|(path, _)| path.as_path());
+        home_dir.map_or(Ok(()), check_user_dir)?;
         let Located { checkout, workspace } = locate(cwd, &vcs_environment(variables, home_dir), home_dir)?;
         let home_worktree = checkout.as_ref().and_then(Checkout::home);
         let files = Files {
@@ -302,6 +305,22 @@ impl Place {
             place.warnings.push(format!("{flag} has no effect, because {WAYPOST_DB} is set and takes precedence"));
         }
         Ok(place)
+    }
+
+    /// Accepts the private directory of the repository, although this user's `way` did not create it. Refuses one that came
+    /// with the project's files.
+    pub fn adopt_private_dir(request: &Request) -> Result<()> {
+        let Request { cwd, variables, .. } = request;
+        let home = waypost_home(cwd, variables)?;
+        let environment = vcs_environment(variables, home.as_ref().map(|(path, _)| path.as_path()));
+        let Some(checkout) = detect(cwd, &environment)? else { return Ok(()) };
+        check_owner(&checkout)?;
+        let dir = &checkout.private_dir;
+        if let Some(tool) = tracked_by(dir)? {
+            return Err(Error::refused(format!("{} is tracked by {tool}: it came with the project", dir.display()))
+                .hint("delete it, and tell the project's maintainers"));
+        }
+        dir.adopt()
     }
 
     /// Resolves the place again from another worktree, for the same store.
@@ -471,6 +490,18 @@ impl Place {
             }
             None => Ok(self.in_home("workspaces")),
         }
+    }
+
+    /// Returns the checkout at a path of which the store has a record, if this user uses it on this machine.
+    pub(crate) fn checkout_at(&self, path: &Path) -> Option<Checkout> {
+        let environment = vcs_environment(&self.variables.without_git(), self.user_dir().as_deref());
+        let found = detect(path, &environment).ok().flatten()?;
+        (check_owner(&found).is_ok() && found.private_dir.check().is_ok()).then_some(found)
+    }
+
+    /// Returns the user's Waypost directory, if there is one.
+    pub(crate) fn user_dir(&self) -> Option<PathBuf> {
+        self.home.as_ref().map(|(path, _)| path.clone())
     }
 
     /// Returns a path in the user's Waypost directory, if there is one.
@@ -683,8 +714,8 @@ impl Located {
     /// Finds the checkout that a directory works for, as [`Place::resolve`] does.
     pub(crate) fn at(dir: &Path, variables: &Variables) -> Result<Located> {
         let home = waypost_home(dir, variables)?;
-        let environment = vcs_environment(&variables.without_git(), None);
-        locate(dir, &environment, home.as_ref().map(|(path, _)| path.as_path()))
+        let home = home.as_ref().map(|(path, _)| path.as_path());
+        locate(dir, &vcs_environment(&variables.without_git(), home), home)
     }
 }
 
@@ -695,6 +726,7 @@ fn locate(dir: &Path, environment: &Environment, home: Option<&Path>) -> Result<
         check_owner(checkout)?;
     }
     let Some((registration, file)) = registered(dir, checkout.as_ref(), environment, home)? else {
+        checkout.iter().try_for_each(|checkout| checkout.private_dir.check())?;
         return Ok(Located { checkout, workspace: None });
     };
     let (owner, unreachable) = match owner_of(&registration, environment) {
@@ -704,6 +736,7 @@ fn locate(dir: &Path, environment: &Environment, home: Option<&Path>) -> Result<
         }
         Err(reason) => (checkout.clone(), Some(reason)),
     };
+    owner.iter().try_for_each(|checkout| checkout.private_dir.check())?;
     Ok(Located { checkout: owner, workspace: Some(InWorkspace { registration, file, checkout, unreachable }) })
 }
 
@@ -742,7 +775,8 @@ fn owner_of(registration: &Registration, environment: &Environment) -> Result<Ch
     if !registration.is_local {
         return Err(format!("the repository {} is not on this machine", repository.name));
     }
-    let environment = Environment { homes: environment.homes.clone(), ..Environment::default() };
+    let (user_dir, homes) = (environment.user_dir.clone(), environment.homes.clone());
+    let environment = Environment { user_dir, homes, ..Environment::default() };
     let open = |path: &Path| {
         let found = detect(path, &environment).ok().flatten()?;
         let id = repository_id(&found.private_dir).ok()?;
@@ -801,19 +835,35 @@ pub(crate) fn ledger_in(root: &Path) -> (PathBuf, bool) {
 /// Refuses a repository that another user owns, as git does: that user controls its configuration.
 pub(crate) fn check_owner(checkout: &Checkout) -> Result<()> {
     let user = rustix::process::geteuid().as_raw();
-    for path in checkout.root.iter().chain([&checkout.shared_dir]) {
-        if let Ok(metadata) = std::fs::metadata(path)
-            && metadata.uid() != user
-        {
+    let roots = checkout.root.iter().chain(&checkout.main_root);
+    // Each of these says where everything else is.
+    let entries = roots.flat_map(|root| ["", ".git", ".jj", ".hg", ".sl", DOT_DIR].map(|name| root.join(name)));
+    for path in entries.chain([checkout.shared_dir.clone()]) {
+        let owner = match std::fs::symlink_metadata(&path) {
+            Ok(metadata) => metadata.uid(),
+            Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
+            Err(error) => return Err(Error::unavailable(format!("cannot read {}", path.display())).because(error)),
+        };
+        if owner != user {
+            let path = path.display();
             return Err(Error::refused(format!(
-                "the repository at {} belongs to user {}, and you are user {user}",
-                path.display(),
-                metadata.uid()
+                "the repository at {path} belongs to user {owner}, and you are user {user}"
             ))
             .hint("run the command as that user"));
         }
     }
     Ok(())
+}
+
+/// Refuses a user's Waypost directory that another user can replace: keys, tokens and trust are in it.
+fn check_user_dir(dir: &Path) -> Result<()> {
+    let problem = waypost_fs::check_path(dir)
+        .map_err(|error| Error::unavailable(format!("cannot read {}", dir.display())).because(error))?;
+    match problem {
+        None => Ok(()),
+        Some(problem) => Err(Error::refused(format!("{} cannot be trusted: {problem}", dir.display()))
+            .hint(format!("remove the access of other users, or set {WAYPOST_HOME} to another directory"))),
+    }
 }
 
 fn variables_db(variables: &Variables) -> Option<&OsStr> {
@@ -829,6 +879,7 @@ pub(crate) fn vcs_environment(variables: &Variables, home: Option<&Path>) -> Env
             .get("GIT_CEILING_DIRECTORIES")
             .map(|list| std::env::split_paths(list).filter(|path| path.is_absolute()).collect())
             .unwrap_or_default(),
+        user_dir: home.map(Path::to_owned),
         // With `WAYPOST_HOME`, the default one is still no repository.
         homes: home.map(Path::to_owned).into_iter().chain(variables.home().map(|home| home.join(DOT_DIR))).collect(),
     }

@@ -4,7 +4,7 @@ use waypost_core::id::RepositoryId;
 use waypost_core::model::Repository;
 use waypost_core::op::{AddRepository, ListRepositories};
 use waypost_core::{Error, Result, path_text};
-use waypost_workspace::{ensure_repository_id, repository_id as stored_id};
+use waypost_workspace::repository_id as stored_id;
 
 use crate::place::expand;
 use crate::repos::Repo;
@@ -64,7 +64,7 @@ pub fn repository(session: &mut Session, reference: &str, unknown: Unknown) -> R
         (_, Unknown::Keep) => Err(Error::not_found(format!("repository {} is not in this store", path.display()))
             .hint(format!("way repo add {reference}"))),
         (_, Unknown::Register) => {
-            let id = ensure_repository_id(&found.checkout.private_dir, &mut SystemEntropy)?;
+            let id = found.checkout.ensure_repository_id(&mut SystemEntropy)?;
             Ok(session.call(AddRepository { repository: found.as_known(id) })?.id.to_string())
         }
     }

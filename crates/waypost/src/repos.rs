@@ -88,7 +88,7 @@ impl Repo {
     }
 
     pub(crate) fn of(checkout: Checkout, root: PathBuf, ledger: PathBuf) -> Repo {
-        let file = LedgerFile::new(ledger, checkout.private_dir.join("ledger.lock"), LOCK_TIMEOUT);
+        let file = LedgerFile::new(ledger, checkout.private_dir.clone(), "ledger.lock", LOCK_TIMEOUT);
         let mut repo = Repo { checkout, root, file, unreachable: None };
         if !repo.is_separate() {
             // These files exist while a version control tool changes the tree.

@@ -99,6 +99,7 @@ impl Session {
     fn open_on(mut place: Place, servers: Servers, creation: Creation) -> Result<Session> {
         let mut entropy = SystemEntropy;
         let mut choice = choose(&place, &mut entropy)?;
+        create_private_dir_of(&place, &choice, creation)?;
         let mut store = open_store(&place, &choice, servers, creation)?;
         let now = clock(&place.variables)?.now();
         let (caller, identity_error, is_known) = match ensure_ids(&place, &mut entropy) {
@@ -434,10 +435,26 @@ enum Servers {
 fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
     let choice = place.store()?;
     if choice.location == Location::UnnamedSqlite {
-        ensure_worktree_id(&place.require_checkout()?.worktree_private_dir, entropy)?;
+        place.require_checkout()?.ensure_worktree_id(entropy)?;
         return place.store();
     }
     Ok(choice)
+}
+
+/// Creates the private directory of the repository before a store is created in it.
+fn create_private_dir_of(place: &Place, choice: &StoreChoice, creation: Creation) -> Result<()> {
+    match (&place.checkout, &choice.location) {
+        (Some(checkout), Location::Sqlite(path))
+            if creation == Creation::Now && path.starts_with(&checkout.private_dir) && !path.exists() =>
+        {
+            let cannot = || Error::unavailable(format!("cannot create the store {}", path.display()));
+            checkout.private_dir.create().map_err(|error| match error.kind() {
+                Kind::Unavailable => cannot().because(error.full_message()),
+                _ => error,
+            })
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Runs the operations: this process, or a server.
@@ -646,8 +663,13 @@ fn ensure_ids(place: &Place, entropy: &mut dyn Entropy) -> Result<(RepositoryId,
     if let Some(ids) = place.unreachable_owner_ids() {
         return Ok(ids);
     }
-    let (repository, worktree) = id_dirs(place)?;
-    Ok((ensure_repository_id(repository, entropy)?, ensure_worktree_id(worktree, entropy)?))
+    match &place.checkout {
+        Some(checkout) => Ok((checkout.ensure_repository_id(entropy)?, checkout.ensure_worktree_id(entropy)?)),
+        None => {
+            let (repository, worktree) = id_dirs(place)?;
+            Ok((ensure_repository_id(repository, entropy)?, ensure_worktree_id(worktree, entropy)?))
+        }
+    }
 }
 
 /// Returns whether this worktree is a copy, with its id, of a worktree that still exists.

@@ -256,6 +256,10 @@ fn read(file: &Path) -> Result<Vec<Token>> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) => return Err(cannot("read", file)(error)),
     };
+    if let Some(problem) = check_private(file).map_err(cannot("read", file))? {
+        return Err(Error::refused(format!("{} {problem}, so its tokens are not used", file.display()))
+            .hint("if the file is yours: chmod 600 on it"));
+    }
     let file: TokenFile = serde_json::from_slice(&content)
         .map_err(|error| Error::damaged(format!("{} is not a list of tokens", file.display())).because(error))?;
     Ok(file.tokens)

@@ -8,7 +8,7 @@ use waypost_core::{Error, Result, path_text};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, styled};
-use waypost::config::{self, KEYS, Key, Layer, Setting, Value, ValueKind, key_named};
+use waypost::config::{self, ACCEPTED, KEYS, Key, Layer, Setting, Value, ValueKind, key_named, leads_outside};
 use waypost::place::{Place, expand};
 
 /// Read and change the configuration
@@ -65,6 +65,11 @@ enum Command {
         #[command(flatten)]
         file: FileArgs,
     },
+    /// Accept the settings of the tracked file that lead out of this repository
+    ///
+    /// The tracked file comes with the project. Paths outside of the repository, and the store of all your repositories, are
+    /// used only after you accepted them in this clone. A changed value must be accepted again.
+    Accept,
     /// List settings
     List {
         /// Show the file, variable or flag that sets each key
@@ -107,6 +112,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         (Some(Command::Get { key }), ..) => get(cx, &place, key),
         (Some(Command::Set { key, value, file }), ..) => set(cx, &place, key, value, *file),
         (Some(Command::Unset { key, file }), ..) => unset(cx, &place, key, *file),
+        (Some(Command::Accept), ..) => accept(cx, &place),
         (Some(Command::List { show_origin, all }), ..) => list(cx, &place, *show_origin, *all),
         (None, Some(path), _, routing) => add_repo(cx, &place, path, routing, file),
         (None, None, Some(path), _) => remove_repo(cx, &place, path, file),
@@ -114,6 +120,42 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         (None, None, None, None) if args.list_repos => list_repos(cx, &place),
         (None, None, None, None) => Err(Error::invalid("no subcommand or option given").hint("run way config --help")),
     }
+}
+
+fn accept(cx: &mut CommandContext, place: &Place) -> Result<ExitCode> {
+    for item in &place.config.unaccepted {
+        remember_accepted(place, item)?;
+    }
+    let accepted = &place.config.unaccepted;
+    cx.ui.answer(&json!({ "accepted": accepted }), |text| {
+        if accepted.is_empty() {
+            text.line("The tracked configuration does not lead out of this repository");
+        }
+        for item in accepted {
+            text.line(format!("Accepted {item}"));
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Remembers that the user accepts a value of the tracked file, as `key=value`.
+fn remember_accepted(place: &Place, item: &str) -> Result<()> {
+    let key = key_named(ACCEPTED)?;
+    let (file, lock) = target(place, key, FileArgs { shared: false, user: false })?;
+    config::add_to_list(&file, &lock, key, item, |known| known == item).map(drop)
+}
+
+/// A user who writes a value into the tracked file accepts it, too.
+fn accept_own(place: &Place, key: &Key, value: &Value) -> Result<()> {
+    let items = match value {
+        Value::Text(text) => std::slice::from_ref(text),
+        Value::List(items) => items,
+    };
+    let home = place.variables.home();
+    for text in items.iter().filter(|text| leads_outside(key, text, place.home_worktree.as_deref(), home.as_deref())) {
+        remember_accepted(place, &format!("{}={text}", key.name))?;
+    }
+    Ok(())
 }
 
 fn get(cx: &mut CommandContext, place: &Place, name: &str) -> Result<ExitCode> {
@@ -135,6 +177,9 @@ fn set(cx: &mut CommandContext, place: &Place, name: &str, text: &str, file: Fil
     let value = if file.shared { value } else { absolute(place, key, value)? };
     let (path, lock) = target(place, key, file)?;
     config::set(&path, &lock, key, &value)?;
+    if file.shared {
+        accept_own(place, key, &value)?;
+    }
     answer_changed(cx, key, &path, Some(&value))
 }
 
@@ -228,6 +273,9 @@ fn add_repo(
     let added = config::add_to_list(&target, &lock, key, &path_text::to_text(&repo_path), |known| {
         is_same(place, known, &repo_path)
     })?;
+    if file.shared {
+        accept_own(place, key, &Value::Text(path_text::to_text(&repo_path)))?;
+    }
     if let Some(routing) = routing {
         set_routing(place, routing, file)?;
     }
@@ -326,6 +374,7 @@ fn target(place: &Place, key: &Key, file: FileArgs) -> Result<(PathBuf, PathBuf)
         };
     }
     let checkout = place.require_checkout().map_err(|error| error.hint("or write your user file: --user"))?;
+    checkout.private_dir.create()?;
     let lock = checkout.private_dir.join("lock");
     if !file.shared {
         return Ok((checkout.private_dir.join("config.toml"), lock));

@@ -67,8 +67,11 @@ impl Verdict {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let place = cx.place()?;
     place.store()?;
-    let own =
-        place.checkout.iter().map(|checkout| &checkout.private_dir).chain(place.home.iter().map(|(home, _)| home));
+    let own = place
+        .checkout
+        .iter()
+        .map(|checkout| &*checkout.private_dir)
+        .chain(place.home.iter().map(|(home, _)| home.as_path()));
     own.for_each(|dir| sweep_temporaries(dir));
     let mut findings = Vec::new();
     tools(&mut findings, &place);
@@ -244,7 +247,7 @@ fn identity(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
 fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
     let mut paths: Vec<PathBuf> = Vec::new();
     if let Some(checkout) = &place.checkout {
-        paths.push(checkout.private_dir.clone());
+        paths.push(checkout.private_dir.to_path_buf());
         for name in ["state.db", "state.db-wal", "state.db-shm", "index.db"] {
             paths.push(checkout.private_dir.join(name));
         }

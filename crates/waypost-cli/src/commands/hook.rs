@@ -148,10 +148,11 @@ fn used_names(place: &Place, session_name: &str, input: &HookEvent) -> BTreeSet<
     names.extend(names_in(input).into_iter().take(MAX_SESSION_NAMES.saturating_sub(before)));
     if names.len() > before {
         let text: String = names.iter().flat_map(|name| [name.as_str(), "\n"]).collect();
-        let written = checkout.private_dir.join("sessions");
-        let written = create_private_dir(&written).and_then(|()| replace(&file, text.as_bytes(), 0o600));
-        if let Err(error) = written {
-            log::debug!("cannot write {}: {error}", file.display());
+        let sessions = checkout.private_dir.join("sessions");
+        let written = checkout.private_dir.create().is_ok()
+            && create_private_dir(&sessions).and_then(|()| replace(&file, text.as_bytes(), 0o600)).is_ok();
+        if !written {
+            log::debug!("cannot write {}", file.display());
         }
     }
     names

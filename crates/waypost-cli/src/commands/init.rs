@@ -51,12 +51,20 @@ pub(crate) struct Args {
     /// Planning repository of a contributor
     #[arg(long, value_name = "PATH", requires = "contributor", default_value = "~/.waypost-planning")]
     planning: String,
+    /// Use the private directory that is here, although your way did not create it, for example from a backup
+    ///
+    /// Its settings, queued jobs and tokens are then yours. One that came with the files of the project is refused.
+    #[arg(long)]
+    adopt: bool,
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let prefix_key = key_named("prefix")?;
     if let Some(prefix) = &args.prefix {
         prefix_key.check(prefix)?;
+    }
+    if args.adopt {
+        Place::adopt_private_dir(&cx.request()?)?;
     }
     let mut place = cx.place()?;
     if place.checkout.is_none() {
@@ -74,6 +82,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return set_up_contributor(cx, &place, &planning);
     }
     let checkout = place.require_checkout()?.clone();
+    checkout.private_dir.create()?;
     let lock = checkout.private_dir.join("lock");
     if args.maintainer {
         let role = Value::Text("maintainer".to_owned());
@@ -251,6 +260,7 @@ fn set_up_contributor(cx: &mut CommandContext, place: &Place, planning: &str) ->
             cx.ui.warn(&format!("the planning repository cannot be synced yet: {}", error.full_message()));
         }
     }
+    checkout.private_dir.create()?;
     let (file, lock) = (checkout.private_dir.join("config.toml"), checkout.private_dir.join("lock"));
     let text = path_text::to_text(&path);
     for (key, value) in [("role", "contributor"), ("routing.mode", "auto"), ("routing.auto.contributor", text.as_str())]

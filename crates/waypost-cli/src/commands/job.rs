@@ -309,7 +309,7 @@ fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Re
     let repository = cx.global.repo.as_ref().map(|path| {
         let path = expand(path, &session.place.cwd, &session.place.variables)?;
         let repo = Repo::open(&path, &session.place.variables).map_err(|error| error.within(path.display()))?;
-        let id = waypost_workspace::ensure_repository_id(&repo.checkout.private_dir, &mut SystemEntropy)?;
+        let id = repo.checkout.ensure_repository_id(&mut SystemEntropy)?;
         session.call(waypost_core::op::AddRepository { repository: repo.as_known(id.clone()) })?;
         Ok(id)
     });

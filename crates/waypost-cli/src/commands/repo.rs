@@ -5,7 +5,6 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 use waypost_core::op::{AddRepository, ListRepositories, RemoveRepository};
-use waypost_workspace::ensure_repository_id;
 
 use crate::CommandContext;
 use crate::ui::{DIM, GOOD, cell, styled};
@@ -61,7 +60,7 @@ fn add(cx: &mut CommandContext, path: &std::path::Path) -> Result<ExitCode> {
     let mut session = cx.session_to_write()?;
     let path = expand(path, &session.place.cwd, &session.place.variables)?;
     let found = Repo::open(&path, &session.place.variables).map_err(|error| error.within(path.display()))?;
-    let id = ensure_repository_id(&found.checkout.private_dir, &mut SystemEntropy)?;
+    let id = found.checkout.ensure_repository_id(&mut SystemEntropy)?;
     let repository = session.call(AddRepository { repository: found.as_known(id) })?;
     cx.ui.answer(&repository, |text| {
         text.line(format!(

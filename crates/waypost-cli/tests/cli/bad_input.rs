@@ -60,6 +60,7 @@ fn a_store_that_is_a_directory_is_refused() {
     let run = sandbox.way(&repo, ["--db", "../dir", "status"]).fails(8);
     assert!(run.stderr.contains("is a directory"), "{}", run.stderr);
     assert_eq!(count(&dir), 0);
+    let _ = sandbox.way(&repo, ["config", "set", "role", "maintainer"]).ok();
     sandbox.dir("repo/.git/waypost/state.db");
     let _ = sandbox.way(&repo, ["status"]).fails(8);
     let run = sandbox.way(&repo, ["--db", "/dev/null", "status"]).fails(8);

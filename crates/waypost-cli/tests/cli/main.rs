@@ -15,6 +15,7 @@ mod commands;
 mod crash;
 mod graphs;
 mod homes;
+mod hostile;
 mod index;
 mod ledger;
 mod mcp;

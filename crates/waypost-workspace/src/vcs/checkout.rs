@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use waypost_core::model::Vcs;
-use waypost_core::{Error, Result, path_text};
-use waypost_fs::{FileLock, create_private_dir};
+use waypost_core::{Result, path_text};
+use waypost_fs::{FileLock, PrivateDir};
 
 /// A checkout, as found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,7 +21,7 @@ pub struct Checkout {
     /// The git directory that all worktrees share, if commits are kept in git.
     pub git_dir: Option<PathBuf>,
     /// Waypost's private directory for this clone. May not exist yet.
-    pub private_dir: PathBuf,
+    pub private_dir: PrivateDir,
     /// Waypost's private directory for this worktree. May not exist yet.
     pub worktree_private_dir: PathBuf,
     /// The worktree's name in the version control system, else the last component of its path.
@@ -42,10 +42,11 @@ impl Checkout {
 
     /// Acquires a lock in the private directory of this clone.
     pub(crate) fn lock(&self, file: &str, timeout: Duration) -> Result<FileLock> {
-        let dir = &self.private_dir;
-        create_private_dir(dir)
-            .map_err(|error| Error::unavailable(format!("cannot write {}", dir.display())).because(error))?;
-        FileLock::acquire(&dir.join(file), timeout)
+        // One that exists was checked when the place was resolved.
+        if !self.private_dir.is_dir() {
+            self.private_dir.create()?;
+        }
+        FileLock::acquire(&self.private_dir.join(file), timeout)
     }
 
     /// Returns the repository's name: `proj` for `proj/`, `proj.git/` and `proj/.bare/`.

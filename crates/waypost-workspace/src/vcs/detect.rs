@@ -25,6 +25,14 @@ const REPOSITORY_STATE: &[&str] = &["issues.jsonl", "local", ".gitignore"];
 /// The nearest version control directory wins; on the same level jj takes precedence over git. If there is none, a
 /// directory that contains `.waypost` is a repository without version control.
 pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout>> {
+    let found = find(start, environment)?;
+    Ok(found.map(|checkout| {
+        let private_dir = checkout.private_dir.with_user_dir(environment.user_dir.clone());
+        Checkout { private_dir, ..checkout }
+    }))
+}
+
+fn find(start: &Path, environment: &Environment) -> Result<Option<Checkout>> {
     let start = std::fs::canonicalize(start)
         .map_err(|error| Error::unavailable(format!("cannot read {}", start.display())).because(error))?;
     if let Some(git_dir) = &environment.git_dir {
@@ -83,7 +91,7 @@ fn without_vcs(root: &Path) -> Checkout {
         main_root: Some(root.to_owned()),
         shared_dir: local.clone(),
         git_dir: None,
-        private_dir: local.clone(),
+        private_dir: local.clone().into(),
         worktree_private_dir: local,
         name: path_text::name_of(root),
         branch: None,

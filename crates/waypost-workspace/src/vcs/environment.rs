@@ -13,6 +13,8 @@ pub struct Environment {
     pub git_work_tree: Option<PathBuf>,
     /// `GIT_CEILING_DIRECTORIES`: the search stops below these directories.
     pub ceilings: Vec<PathBuf>,
+    /// The user's Waypost directory, which has the keys of private directories.
+    pub user_dir: Option<PathBuf>,
     /// The user's own Waypost directory, which is not a repository although it may be called `.waypost`.
     pub homes: Vec<PathBuf>,
 }

@@ -265,7 +265,7 @@ impl Layout {
             .or_else(|| if main_root.is_none() { branch(&self.common_dir) } else { None });
         Checkout {
             vcs: Vcs::Git,
-            private_dir: private_dir(&self.common_dir, main_root.as_deref()),
+            private_dir: private_dir(&self.common_dir, main_root.as_deref()).into(),
             worktree_private_dir: self.git_dir.join("waypost"),
             shared_dir: self.common_dir.clone(),
             git_dir: Some(self.common_dir.clone()),

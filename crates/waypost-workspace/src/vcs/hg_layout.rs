@@ -63,7 +63,7 @@ fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
         root: Some(root.to_owned()),
         main_root: shared_dir.parent().map(Path::to_owned),
         git_dir: None,
-        private_dir: shared_dir.join("waypost"),
+        private_dir: shared_dir.join("waypost").into(),
         worktree_private_dir: own.join("waypost"),
         name: path_text::name_of(root),
         branch: branch(vcs, own),

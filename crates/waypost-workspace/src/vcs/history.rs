@@ -402,6 +402,23 @@ impl CommandServer {
     }
 }
 
+/// Returns the version control tool that tracks files in a directory, of any repository that contains the directory.
+pub fn tracked_by(dir: &Path) -> Result<Option<Vcs>> {
+    for root in dir.ancestors().skip(1) {
+        let Ok(path) = dir.strip_prefix(root) else { break };
+        if root.join(".git").exists() {
+            let list = Git::in_worktree(root)?.command().args(["--literal-pathspecs", "ls-files", "-z", "--"]);
+            if !list.arg(path).bytes()?.is_empty() {
+                return Ok(Some(Vcs::Git));
+            }
+        }
+        if root.join(".hg/store").is_dir() && hg(root).args(["files", "--print0"]).arg(path).succeeds()? {
+            return Ok(Some(Vcs::Hg));
+        }
+    }
+    Ok(None)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -9,9 +9,10 @@ use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
 
+use super::checkout::Checkout;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, create_private_dir, replace};
+use waypost_fs::{FileLock, PrivateDir, create_private_dir, replace};
 
 const REPOSITORY: &str = "repository-id";
 const WORKTREE: &str = "worktree-id";
@@ -34,13 +35,29 @@ pub(crate) fn has_worktree_id(worktree_private_dir: &Path) -> bool {
     worktree_private_dir.join(WORKTREE).exists()
 }
 
-/// Returns the repository's id, generating it on first use. Concurrent callers get the same id.
+impl Checkout {
+    /// Returns the repository's id, generating it on first use. Concurrent callers get the same id.
+    pub fn ensure_repository_id(&self, entropy: &mut dyn Entropy) -> Result<RepositoryId> {
+        self.private_dir.create()?;
+        ensure_repository_id(&self.private_dir, entropy)
+    }
+
+    /// Returns the worktree's id, generating it on first use. Concurrent callers get the same id.
+    pub fn ensure_worktree_id(&self, entropy: &mut dyn Entropy) -> Result<WorktreeId> {
+        // It may be the same directory.
+        self.private_dir.create()?;
+        ensure_worktree_id(&self.worktree_private_dir, entropy)
+    }
+}
+
+/// Returns the repository's id in the user's directory, generating it on first use.
 pub fn ensure_repository_id(private_dir: &Path, entropy: &mut dyn Entropy) -> Result<RepositoryId> {
     ensure(private_dir, REPOSITORY, || RepositoryId::generate(entropy))
 }
 
 /// Gives a clone the id of the repository it was cloned from. A clone that has an id keeps it.
-pub fn adopt_repository_id(private_dir: &Path, id: &RepositoryId) -> Result<RepositoryId> {
+pub fn adopt_repository_id(private_dir: &PrivateDir, id: &RepositoryId) -> Result<RepositoryId> {
+    private_dir.create()?;
     let known = ensure(private_dir, REPOSITORY, || id.clone())?;
     write(&private_dir.join(ADOPTED), known.as_str())?;
     Ok(known)
@@ -51,7 +68,7 @@ pub fn is_adopted(private_dir: &Path) -> bool {
     private_dir.join(ADOPTED).exists()
 }
 
-/// Returns the worktree's id, generating it on first use. Concurrent callers get the same id.
+/// Returns the worktree's id in the user's directory, generating it on first use.
 pub fn ensure_worktree_id(worktree_private_dir: &Path, entropy: &mut dyn Entropy) -> Result<WorktreeId> {
     ensure(worktree_private_dir, WORKTREE, || WorktreeId::generate(entropy))
 }

@@ -49,7 +49,7 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
         vcs: Vcs::Jj,
         root: Some(dir.to_owned()),
         main_root,
-        private_dir,
+        private_dir: private_dir.into(),
         worktree_private_dir,
         name: workspace_name(&dot_jj).unwrap_or_else(|| path_text::name_of(dir)),
         branch: None,

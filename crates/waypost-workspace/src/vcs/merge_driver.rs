@@ -49,6 +49,19 @@ pub fn ensure_driver(
     set(&key, &format!("{program}{DRIVER_ARGUMENTS}"))
 }
 
+/// Returns whether a driver is this program.
+pub(super) fn is_own(driver: &str) -> bool {
+    let Ok(own) = std::env::current_exe().and_then(std::fs::canonicalize) else { return false };
+    program_of(driver).is_some_and(|program| std::fs::canonicalize(program).is_ok_and(|program| program == own))
+}
+
+/// Returns the program of a driver that Waypost configured.
+fn program_of(driver: &str) -> Option<String> {
+    let program = driver.strip_suffix(DRIVER_ARGUMENTS)?;
+    let program = program.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(program);
+    Some(program.replace("'\\''", "'"))
+}
+
 /// Returns whether an attributes file asks for the driver.
 pub fn asks_for_driver(attributes: &Path) -> bool {
     let Ok(text) = std::fs::read(attributes) else { return false };
@@ -59,10 +72,7 @@ pub fn asks_for_driver(attributes: &Path) -> bool {
 
 /// Returns whether Waypost configured this driver and its program does not exist any more.
 fn is_stale(driver: &str) -> bool {
-    let Some(program) = driver.strip_suffix(DRIVER_ARGUMENTS) else { return false };
-    let program = program.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(program);
-    let program = program.replace("'\\''", "'");
-    program.starts_with('/') && !Path::new(&program).exists()
+    program_of(driver).is_some_and(|program| program.starts_with('/') && !Path::new(&program).exists())
 }
 
 /// A file that git could not merge.

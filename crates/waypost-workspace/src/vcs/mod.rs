@@ -7,6 +7,7 @@ pub(crate) mod config_file;
 mod detect;
 mod environment;
 pub(crate) mod git_layout;
+mod git_settings;
 pub(crate) mod hg_layout;
 pub mod history;
 pub(crate) mod identity;

@@ -15,6 +15,7 @@ use std::time::Duration;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use waypost_core::{Error, Result, url_text};
 
+use super::git_settings::{self, Allowed};
 use super::sl_layout;
 use crate::jobs;
 
@@ -36,36 +37,11 @@ const GIT_VARIABLES: &[&str] = &[
     "GIT_SEQUENCE_EDITOR",
 ];
 
-/// Settings of every git command. They override all configuration files.
-const GIT_SETTINGS: &[(&str, &str)] = &[
-    ("core.fsmonitor", "false"),
-    ("core.hooksPath", "/dev/null"),
-    ("core.pager", "cat"),
-    ("core.fsync", "all"),
-    ("core.fsyncMethod", "fsync"),
-    ("advice.detachedHead", "false"),
-    ("protocol.ext.allow", "never"),
-    ("commit.gpgSign", "false"),
-    ("push.gpgSign", "false"),
-    ("gc.auto", "0"),
-    ("maintenance.auto", "false"),
-];
-
 /// The transports that git may use. Others are programs that a URL names.
 const ALLOWED_PROTOCOLS: &str = "file:git:http:https:ssh";
 
 /// Fixes the program that answers a fetch. A repository's configuration could name any program here.
 pub(crate) const UPLOAD_PACK: &str = "--upload-pack=git-upload-pack";
-
-/// The filters that git-lfs itself configures. Repositories that use git-lfs need them, and they are known to be
-/// harmless.
-const LFS_FILTERS: &[&str] = &[
-    "git-lfs clean -- %f",
-    "git-lfs smudge -- %f",
-    "git-lfs smudge --skip -- %f",
-    "git-lfs filter-process",
-    "git-lfs filter-process --skip",
-];
 
 /// The user's own settings for commands that use the network.
 #[derive(Clone, Copy, Debug, Default)]
@@ -145,7 +121,7 @@ impl Git {
     }
 
     fn trusted_at(place: Vec<OsString>) -> Git {
-        Git { place, settings: settings(), ssh: None, is_offline: true }
+        Git { place, settings: git_settings::fixed(), ssh: None, is_offline: true }
     }
 
     /// Overrides a setting. Unlike an argument, it is not visible to other users of the machine.
@@ -219,54 +195,19 @@ impl Git {
         ])
     }
 
-    /// Reads which programs the repository configures, and disables them.
+    /// Reads the repository's configuration, and overrides what is not known to be harmless.
     fn hardened(place: Vec<OsString>, is_offline: bool) -> Result<Git> {
-        let mut git = Git { place, settings: settings(), ssh: None, is_offline };
+        let git = Git { place, settings: git_settings::fixed(), ssh: None, is_offline };
         let listed = git.command().args(["config", "--list", "--show-scope", "-z"]).stdout()?;
-        let mut fields = listed.split('\0');
-        let mut helpers = vec![("credential.helper", "")];
-        let mut has_repository_helper = false;
-        while let (Some(scope), Some(assignment)) = (fields.next(), fields.next()) {
-            let (key, value) = assignment.split_once('\n').unwrap_or((assignment, ""));
-            let is_credential_helper = key.starts_with("credential.") && key.ends_with(".helper");
-            match (scope, key) {
-                // The user's own configuration is trusted.
-                ("system" | "global", "core.sshcommand") => git.ssh = Some(value.to_owned()),
-                ("system" | "global", _) if is_credential_helper => helpers.push((key, value)),
-                ("local" | "worktree", _) if is_credential_helper => has_repository_helper = true,
-                ("local" | "worktree", _) => git.settings.extend(harmless_replacement(key, value)),
-                _ => {}
-            }
-        }
-        if has_repository_helper {
-            // An empty helper resets the list; the user's own helpers follow it.
-            git.settings.extend(helpers.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
-        }
-        Ok(git)
+        let Allowed { settings, ssh } = git_settings::allowed(&listed);
+        Ok(Git { settings, ssh, ..git })
     }
-}
-
-fn settings() -> Vec<(String, String)> {
-    GIT_SETTINGS.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
 
 fn option(name: &str, value: &Path) -> OsString {
     let mut option = OsString::from(name);
     option.push(value);
     option
-}
-
-/// Returns settings that replace a repository's own setting, if it would run a program.
-fn harmless_replacement(key: &str, value: &str) -> Vec<(String, String)> {
-    let setting = |key: String, value: &str| (key, value.to_owned());
-    let Some((name, kind)) = key.rsplit_once('.') else { return Vec::new() };
-    match (name.split('.').next(), kind) {
-        (Some("filter"), "clean" | "smudge" | "process") if !LFS_FILTERS.contains(&value) => {
-            vec![setting(key.to_owned(), ""), setting(format!("{name}.required"), "false")]
-        }
-        (Some("core"), "alternaterefscommand") => vec![setting(key.to_owned(), "true")],
-        _ => Vec::new(),
-    }
 }
 
 /// A jj command that snapshots every file.
@@ -280,7 +221,8 @@ pub(crate) fn jj(dir: &Path) -> Tool {
 pub(crate) fn jj_with_user_settings(dir: &Path) -> Tool {
     let mut command = Command::new("jj");
     command.current_dir(dir).args(["--no-pager", "--color=never"]);
-    for setting in ["ui.editor='false'", "fsmonitor.backend=none", "signing.behavior=drop"] {
+    for setting in ["ui.editor='false'", "fsmonitor.backend=none", "signing.behavior=drop", "git.executable-path='git'"]
+    {
         command.arg(format!("--config={setting}"));
     }
     Tool::new("jj", command)
@@ -671,7 +613,7 @@ pub fn run_editor(editor: &str, file: &Path) -> Result<()> {
         .hint("set VISUAL or EDITOR to an editor that works"))
 }
 
-/// Runs a command line in a directory with a timeout, and appends its output to a file.
+/// Runs a command line in a directory with a timeout and these environment variables only, and appends its output to a file.
 ///
 /// Returns its exit code, and whether it was killed because of the timeout. Its children are killed with it, unless
 /// they left its process group.
@@ -679,16 +621,13 @@ pub(crate) fn run_setup(
     command_line: &str,
     dir: &Path,
     log: std::fs::File,
-    variables: &[(String, String)],
+    variables: &[(OsString, OsString)],
     timeout: Duration,
 ) -> Result<(Option<i32>, bool)> {
     use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group, waitid};
     let cannot = |error| Error::unavailable("cannot run the set-up command").because(error);
     let mut command = Command::new("sh");
-    command.arg("-c").arg(command_line).current_dir(dir).process_group(0).stdin(Stdio::null());
-    for variable in GIT_VARIABLES {
-        command.env_remove(variable);
-    }
+    command.arg("-c").arg(command_line).current_dir(dir).env_clear().process_group(0).stdin(Stdio::null());
     command.envs(variables.iter().map(|(name, value)| (name, value))).env(jobs::TOOL_MARK, jobs::own_mark());
     command.stdout(log.try_clone().map_err(cannot)?).stderr(log);
     log::debug!("run {command_line}");

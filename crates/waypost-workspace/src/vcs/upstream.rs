@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Kind, Result};
-use waypost_fs::create_private_dir;
 
 use super::checkout::Checkout;
 use super::hg_layout;
@@ -205,8 +204,8 @@ fn fetch_mercurial(
         };
         pull(&tip).stdout().map_err(|error| unreachable(remote, &error))?;
         let file = checkout.private_dir.join(UPSTREAM_FILE);
-        create_private_dir(&checkout.private_dir)
-            .and_then(|()| waypost_fs::replace(&file, format!("{tip}\n").as_bytes(), 0o600))
+        checkout.private_dir.create()?;
+        waypost_fs::replace(&file, format!("{tip}\n").as_bytes(), 0o600)
             .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
         return Ok(Some(Fetched { name: format!("{remote}/{branch}"), commands: Vec::new() }));
     }

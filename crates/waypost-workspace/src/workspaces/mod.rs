@@ -55,6 +55,6 @@ pub use results::{
     merge as merge_work, release_results, resolved,
 };
 pub use saved::{remove_from_mirror, remove_snapshot, saved_in, saved_in_hg};
-pub use setup::{SetUp, Trust, Trusted, include, set_up};
+pub use setup::{Scripts, SetUp, Trust, Trusted, include, set_up};
 pub use snapshot::{export, keep_abandoned, restore, snapshot, snapshots, snapshots_of};
 pub use upkeep::{Packed, upkeep};

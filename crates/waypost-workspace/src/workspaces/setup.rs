@@ -1,17 +1,19 @@
 //! Sets up a workspace: copies selected ignored files, and runs a set-up command.
 //!
-//! A command from a repository runs only if the user trusts exactly this command. A file of the user's own stores the
-//! whole text of trusted commands: comparing needs no hash, and a change can be shown.
+//! A command from a repository runs only if the user trusts exactly this command, with the content of the files that it
+//! names. What these files run or read in turn is not covered.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::ffi::OsString;
 use std::fs::OpenOptions;
 use std::io::ErrorKind;
 use std::os::unix::ffi::OsStrExt as _;
 use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use sha2::{Digest as _, Sha256};
 use waypost_core::{Error, Result, path_text};
 use waypost_fs::{FileLock, copy_below, create_private_dir, replace};
 
@@ -63,7 +65,18 @@ pub struct Trust {
 /// Trusted commands by repository.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
-struct Known(BTreeMap<String, Vec<String>>);
+struct Known(BTreeMap<String, Vec<Entry>>);
+
+/// A trusted command.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+struct Entry {
+    command: String,
+    /// The files of the repository that the command names, each with the SHA-256 of its content.
+    files: Scripts,
+}
+
+/// Files by their path in a repository, each with the SHA-256 of its content.
+pub type Scripts = BTreeMap<String, String>;
 
 impl Trust {
     /// Opens the file, which need not exist.
@@ -71,26 +84,43 @@ impl Trust {
         Trust { path: path.to_owned() }
     }
 
-    /// Returns a command of a repository if exactly this text is trusted.
-    pub fn check(&self, repository: &Path, command: &str) -> Result<Trusted> {
+    /// Returns a command of a repository if exactly this text is trusted, and the files in `tree` that it names have the
+    /// content that they had then.
+    pub fn check(&self, repository: &Path, command: &str, tree: &Path) -> Result<Trusted> {
         let known = self.read()?;
-        let trusted = known.0.get(&path_text::to_text(repository));
-        if trusted.is_some_and(|commands| commands.iter().any(|known| known == command)) {
+        let entries = known.0.get(&path_text::to_text(repository)).map_or(&[][..], Vec::as_slice);
+        let same: Vec<&Entry> = entries.iter().filter(|known| known.command == command).collect();
+        let files = scripts(command, tree)?;
+        if same.iter().any(|known| known.files == files) {
             return Ok(Trusted(command.to_owned()));
         }
-        Err(Error::refused(format!("{} wants to run a command that is not trusted: {command:?}", repository.display()))
-            .hint("review it, and trust it if it is safe"))
+        let review = "review it, and trust it if it is safe";
+        let Some(last) = same.last() else {
+            let repository = repository.display();
+            return Err(Error::refused(format!(
+                "{repository} wants to run a command that is not trusted: {command:?}"
+            ))
+            .hint(review));
+        };
+        let names = files.keys().chain(last.files.keys());
+        let changed: BTreeSet<&str> =
+            names.filter(|name| files.get(*name) != last.files.get(*name)).map(String::as_str).collect();
+        let changed = changed.into_iter().collect::<Vec<_>>().join(", ");
+        Err(Error::refused(format!("the set-up command {command:?} is trusted, but not this content of {changed}"))
+            .hint(review))
     }
 
-    /// Trusts a command of a repository. The trust in its other commands does not change.
-    pub fn add(&self, repository: &Path, command: &str) -> Result<Trusted> {
+    /// Trusts a command of a repository with the current content of the files in `tree` that it names, and returns these.
+    /// The trust in other commands, and in other content, does not change.
+    pub fn add(&self, repository: &Path, command: &str, tree: &Path) -> Result<Scripts> {
+        let files = scripts(command, tree)?;
+        let entry = Entry { command: command.to_owned(), files: files.clone() };
         self.change(|known| {
-            let commands = known.0.entry(path_text::to_text(repository)).or_default();
-            if !commands.iter().any(|known| known == command) {
-                commands.push(command.to_owned());
-            }
+            let entries = known.0.entry(path_text::to_text(repository)).or_default();
+            entries.retain(|known| *known != entry);
+            entries.push(entry);
         })?;
-        Ok(Trusted(command.to_owned()))
+        Ok(files)
     }
 
     /// Removes the trust in all commands of a repository.
@@ -118,6 +148,25 @@ impl Trust {
     }
 }
 
+/// Returns the files of a tree that a command line names, as `scripts/setup.sh` in `sh scripts/setup.sh --fast`.
+fn scripts(command: &str, tree: &Path) -> Result<Scripts> {
+    let ends_word = |letter: char| letter.is_whitespace() || ";&|()<>\"'`={}$".contains(letter);
+    let mut files = Scripts::new();
+    for word in command.split(ends_word) {
+        let name = word.trim_start_matches("./");
+        let is_inside = Path::new(name).components().all(|part| matches!(part, Component::Normal(_)));
+        let path = tree.join(name);
+        if name.is_empty() || !is_inside || !path.is_file() {
+            continue;
+        }
+        let content = std::fs::read(&path)
+            .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
+        let digest: String = Sha256::digest(&content).iter().map(|byte| format!("{byte:02x}")).collect();
+        files.insert(name.to_owned(), digest);
+    }
+    Ok(files)
+}
+
 /// How a set-up command exited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetUp {
@@ -130,9 +179,9 @@ pub struct SetUp {
     pub log: PathBuf,
 }
 
-/// Runs a set-up command in a workspace and appends its output to the workspace's log. Its children are killed when it
-/// exits.
-pub fn set_up(plan: &Plan, command: &Trusted, variables: &[(String, String)], timeout: Duration) -> Result<SetUp> {
+/// Runs a set-up command in a workspace, with these environment variables and no others, and appends its output to the
+/// workspace's log. Its children are killed when it exits.
+pub fn set_up(plan: &Plan, command: &Trusted, variables: &[(OsString, OsString)], timeout: Duration) -> Result<SetUp> {
     let log = plan.setup_log();
     let cannot = |error| Error::unavailable(format!("cannot write {}", log.display())).because(error);
     let file = OpenOptions::new().append(true).create(true).mode(0o600).open(&log).map_err(cannot)?;
@@ -148,14 +197,38 @@ mod tests {
     fn only_exactly_the_trusted_command_is_accepted() {
         let dir = tempfile::tempdir().unwrap();
         let trust = Trust::at(&dir.path().join("own/trusted.json"));
-        let (one, other) = (Path::new("/one"), Path::new("/other"));
-        trust.check(one, "make").unwrap_err();
-        assert_eq!(trust.add(one, "make").unwrap(), trust.check(one, "make").unwrap());
+        let (one, other, tree) = (Path::new("/one"), Path::new("/other"), dir.path());
+        trust.check(one, "make", tree).unwrap_err();
+        assert_eq!(trust.add(one, "make", tree).unwrap(), Scripts::new());
+        assert_eq!(trust.check(one, "make", tree).unwrap().command(), "make");
         for (repository, command) in [(one, "make "), (one, "make\n"), (one, ""), (one, "make; id"), (other, "make")] {
-            trust.check(repository, command).unwrap_err();
+            trust.check(repository, command, tree).unwrap_err();
         }
         trust.remove(one).unwrap();
-        trust.check(one, "make").unwrap_err();
+        trust.check(one, "make", tree).unwrap_err();
+    }
+
+    #[test]
+    fn trust_covers_the_content_of_the_files_that_the_command_names() {
+        let dir = tempfile::tempdir().unwrap();
+        let trust = Trust::at(&dir.path().join("own/trusted.json"));
+        let (one, tree) = (Path::new("/one"), dir.path());
+        std::fs::create_dir(tree.join("tools")).unwrap();
+        let write = |text: &str| std::fs::write(tree.join("tools/set-up.sh"), text).unwrap();
+        write("first");
+        let command = "FAST=1;sh './tools/set-up.sh'&&true ../outside /etc/passwd tools";
+        assert_eq!(trust.add(one, command, tree).unwrap().keys().collect::<Vec<_>>(), ["tools/set-up.sh"]);
+        trust.check(one, command, tree).unwrap();
+        write("second");
+        let refused = trust.check(one, command, tree).unwrap_err();
+        assert!(refused.to_string().contains("not this content of tools/set-up.sh"), "{refused}");
+        trust.add(one, command, tree).unwrap();
+        for content in ["first", "second"] {
+            write(content);
+            trust.check(one, command, tree).unwrap();
+        }
+        std::fs::remove_file(tree.join("tools/set-up.sh")).unwrap();
+        trust.check(one, command, tree).unwrap_err();
     }
 
     #[test]
@@ -163,7 +236,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("trusted.json");
         replace(&path, b"{", 0o600).unwrap();
-        Trust::at(&path).check(Path::new("/one"), "make").unwrap_err();
-        Trust::at(&path).add(Path::new("/one"), "make").unwrap_err();
+        Trust::at(&path).check(Path::new("/one"), "make", dir.path()).unwrap_err();
+        Trust::at(&path).add(Path::new("/one"), "make", dir.path()).unwrap_err();
     }
 }

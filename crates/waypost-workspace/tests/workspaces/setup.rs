@@ -1,11 +1,17 @@
 //! Setting up a workspace: ignored files and the set-up command.
 
 use super::*;
+use std::ffi::OsString;
 use std::os::unix::fs::symlink;
 use std::time::Duration;
 use waypost_workspace::workspaces::{Trust, Trusted, include, set_up};
 
 const TIMEOUT: Duration = Duration::from_mins(1);
+
+/// The environment of a set-up command that finds the usual programs.
+fn path() -> Vec<(OsString, OsString)> {
+    vec![("PATH".into(), "/usr/bin:/bin".into())]
+}
 
 #[test]
 fn ignored_files_are_copied_only_on_request_and_through_no_link() {
@@ -50,9 +56,12 @@ fn a_set_up_command_runs_in_the_workspace_and_its_log_is_kept() {
         let (plan, _) = scene.make(&repo, "job");
         let trust = Trust::at(&scene.sandbox.path("own/trusted.json"));
         let command = "echo output; echo error >&2; pwd > where; echo \"$JOB\" >> where; exit 3";
-        trust.check(&repo, command).unwrap_err();
-        let trusted = trust.add(&repo, command).unwrap();
-        let done = set_up(&plan, &trusted, &[("JOB".to_owned(), "job".to_owned())], TIMEOUT).unwrap();
+        trust.check(&repo, command, &plan.workspace).unwrap_err();
+        trust.add(&repo, command, &repo).unwrap();
+        let trusted = trust.check(&repo, command, &plan.workspace).unwrap();
+        let mut variables = path();
+        variables.push(("JOB".into(), "job".into()));
+        let done = set_up(&plan, &trusted, &variables, TIMEOUT).unwrap();
         assert_eq!((done.code, done.is_late), (Some(3), false));
         assert_eq!(fs::read_to_string(&done.log).unwrap(), "output\nerror\n");
         let expected = format!("{}\njob\n", plan.workspace.display());
@@ -66,10 +75,10 @@ fn a_set_up_command_is_killed_on_timeout_with_all_its_children() {
         let repo = scene.repo();
         let (plan, _) = scene.make(&repo, "job");
         let endless = Trusted::of_user("sleep 1000 & sleep 1000");
-        let done = set_up(&plan, &endless, &[], Duration::from_millis(200)).unwrap();
+        let done = set_up(&plan, &endless, &path(), Duration::from_millis(200)).unwrap();
         assert_eq!((done.code, done.is_late), (None, true));
         let forked = Trusted::of_user("sleep 1000 & exit 0");
-        assert_eq!(set_up(&plan, &forked, &[], TIMEOUT).unwrap().code, Some(0));
+        assert_eq!(set_up(&plan, &forked, &path(), TIMEOUT).unwrap().code, Some(0));
         while !examine(&plan).unwrap().living.is_empty() {
             std::thread::yield_now();
         }

@@ -66,6 +66,12 @@ const fn personal(name: &'static str, kind: ValueKind, default: Option<&'static 
 
 /// All keys, by name.
 pub static KEYS: &[Key] = &[
+    personal(
+        "config.accepted",
+        ValueKind::Words,
+        None,
+        "values of the tracked configuration that may lead out of the repository (way config accept)",
+    ),
     personal("jobs.env", ValueKind::Words, None, "further environment variables that jobs inherit"),
     personal("jobs.grace", ValueKind::Duration, Some("3s"), "time between asking a job to end and killing it"),
     personal("jobs.log_limit", ValueKind::Bytes, Some("64MiB"), "maximum size of the kept output of a job"),

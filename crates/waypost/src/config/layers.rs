@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -14,6 +14,9 @@ use waypost_core::{Error, Result};
 
 use super::keys::{KEYS, Key, ValueKind, key_named};
 use crate::environment::Variables;
+
+/// The key with the values of the tracked file that the user accepted.
+pub const ACCEPTED: &str = "config.accepted";
 
 /// Where a value can be set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
@@ -82,6 +85,19 @@ pub struct Config {
     settings: BTreeMap<&'static str, Setting>,
     /// Unknown or ignored keys.
     pub warnings: Vec<String>,
+    /// Values of the tracked file that lead outside the repository and that the user has not accepted, as `key=value`.
+    pub unaccepted: Vec<String>,
+    consent: Option<Consent>,
+}
+
+/// What decides whether a value of the tracked file needs the user's consent.
+#[derive(Clone, Debug)]
+struct Consent {
+    /// The accepted values, as `key=value`.
+    accepted: Vec<String>,
+    /// The root of the repository.
+    root: Option<PathBuf>,
+    home: Option<PathBuf>,
 }
 
 impl Config {
@@ -99,12 +115,26 @@ impl Config {
         flags: &[String],
     ) -> Result<Config> {
         let mut config = Config::default();
-        for (layer, file) in
-            [(Layer::User, &files.user), (Layer::Shared, &files.shared), (Layer::Private, &files.private)]
+        let read = |file: &Option<PathBuf>| file.as_deref().map(read).transpose().map(Option::flatten);
+        let private = read(&files.private)?;
+        if let Some(file) = &files.private
+            && let Some(document) = &private
         {
-            if let Some(file) = file
-                && let Some(document) = read(file)?
-            {
+            // First, because it holds what the user accepted of the tracked file.
+            config.read_table(document.as_table(), "", Layer::Private, file)?;
+        }
+        let consent = Consent {
+            accepted: config.list(ACCEPTED),
+            root: files.shared.as_deref().and_then(Path::parent).and_then(Path::parent).map(Path::to_owned),
+            home: variables.home(),
+        };
+        let mut config = Config { consent: Some(consent), ..Config::default() };
+        for (layer, file, document) in [
+            (Layer::User, &files.user, read(&files.user)?),
+            (Layer::Shared, &files.shared, read(&files.shared)?),
+            (Layer::Private, &files.private, private),
+        ] {
+            if let (Some(file), Some(document)) = (file, document) {
                 config.read_table(document.as_table(), "", layer, file)?;
             }
         }
@@ -169,7 +199,10 @@ impl Config {
                 }
                 let value =
                     value_of(key, item).map_err(|error| error.hint(format!("it is set in {}", file.display())))?;
-                self.set(key, value, layer, file.display().to_string());
+                let value = if layer == Layer::Shared { self.accepted(key, value, file) } else { Some(value) };
+                if let Some(value) = value {
+                    self.set(key, value, layer, file.display().to_string());
+                }
             } else if let Some(inner) = as_table(item)
                 && KEYS.iter().any(|key| key.name.starts_with(&format!("{name}.")))
             {
@@ -183,6 +216,31 @@ impl Config {
         Ok(())
     }
 
+    /// Returns the part of a value of the tracked file that stays inside the repository, or that the user accepted.
+    fn accepted(&mut self, key: &Key, value: Value, file: &Path) -> Option<Value> {
+        let Some(consent) = self.consent.clone() else { return Some(value) };
+        let mut is_accepted = |text: &String| {
+            let item = format!("{}={text}", key.name);
+            let leaves = leads_outside(key, text, consent.root.as_deref(), consent.home.as_deref());
+            if !leaves || consent.accepted.contains(&item) {
+                return true;
+            }
+            self.warnings.push(format!(
+                "{item} in {} leads out of this repository and is ignored; to accept it: way config accept",
+                file.display()
+            ));
+            self.unaccepted.push(item);
+            false
+        };
+        match value {
+            Value::Text(text) => is_accepted(&text).then_some(Value::Text(text)),
+            Value::List(mut list) => {
+                list.retain(is_accepted);
+                (!list.is_empty()).then_some(Value::List(list))
+            }
+        }
+    }
+
     fn set(&mut self, key: &'static Key, value: Value, layer: Layer, origin: String) {
         let value = match (self.settings.get(key.name).map(|setting| &setting.value), value) {
             (Some(Value::List(earlier)), Value::List(more)) => {
@@ -193,6 +251,30 @@ impl Config {
             (_, value) => value,
         };
         self.settings.insert(key.name, Setting { value, layer, origin });
+    }
+}
+
+/// Returns whether a value makes commands in a repository use something outside of it: another directory, or the store that
+/// all repositories share.
+pub fn leads_outside(key: &Key, text: &str, root: Option<&Path>, home: Option<&Path>) -> bool {
+    match key.kind {
+        ValueKind::Path | ValueKind::Paths => {
+            let Some(root) = root else { return true };
+            let path = match (Path::new(text).strip_prefix("~"), home) {
+                (Ok(rest), Some(home)) => home.join(rest),
+                (Ok(_), None) => return true,
+                (Err(_), _) => root.join(text),
+            };
+            // What does not exist is judged by its name, in which `..` could lead anywhere.
+            let is_inside = |path: &Path, root: &Path| {
+                path.starts_with(root) && !path.components().any(|part| part == Component::ParentDir)
+            };
+            match (std::fs::canonicalize(&path), std::fs::canonicalize(root)) {
+                (Ok(path), Ok(root)) => !path.starts_with(root),
+                _ => !is_inside(&path, root),
+            }
+        }
+        _ => key.name == "scope" && text == "global",
     }
 }
 

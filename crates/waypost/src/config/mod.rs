@@ -6,4 +6,4 @@ mod layers;
 
 pub use edit::{add_to_list, remove_from_list, set, unset};
 pub use keys::{KEYS, Key, ValueKind, key_named};
-pub use layers::{Config, Files, Layer, Setting, Value};
+pub use layers::{ACCEPTED, Config, Files, Layer, Setting, Value, leads_outside};

@@ -92,7 +92,7 @@ pub(super) fn shown(source: &Path) -> String {
 pub(super) fn read(session: &Session, program: Program, source: &Path) -> Result<Vec<Source>> {
     let place = &session.place;
     let scratch = match (&place.checkout, &place.home) {
-        (Some(checkout), _) => checkout.private_dir.clone(),
+        (Some(checkout), _) => checkout.private_dir.to_path_buf(),
         (None, Some((home, _))) => home.clone(),
         (None, None) => place.cwd.clone(),
     };

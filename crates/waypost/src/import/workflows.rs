@@ -9,7 +9,7 @@ use waypost_core::op::{AddRepository, ListRepositories, ListTemplates, SaveTempl
 use waypost_core::{Kind, Result, path_text};
 use waypost_import::Note;
 use waypost_import::workflows::{ImportContext, Imported, ImportedTemplate, agentdb, caw, langgraph, pedrocli};
-use waypost_workspace::{ensure_repository_id, repository_id as stored_id};
+use waypost_workspace::repository_id as stored_id;
 
 use super::program_sources::{self, Source};
 use crate::config::{self, Layer, ValueKind, key_named};
@@ -190,7 +190,7 @@ fn repositories(
                 let id = match stored_id(&repo.checkout.private_dir)? {
                     Some(id) => id,
                     None if dry_run || !context.is_shared => foreign.own_id(),
-                    None => ensure_repository_id(&repo.checkout.private_dir, &mut SystemEntropy)?,
+                    None => repo.checkout.ensure_repository_id(&mut SystemEntropy)?,
                 };
                 let repository = repo.as_known(id);
                 if context.is_shared && repository.id != context.repository.id {

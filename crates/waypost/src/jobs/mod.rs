@@ -25,6 +25,7 @@ pub use reap::recover_interrupted_work;
 pub use supervise::supervise;
 
 use crate::bytes;
+use crate::environment::WAYPOST_DB;
 use crate::place::Location;
 use crate::session::Session;
 use crate::tokens;
@@ -209,7 +210,7 @@ pub fn launch(session: &Session, job: &JobView) -> Result<ProcessIdentity> {
     let records = records_dir(session, &job.job.id)?;
     create_private_dir(&records)
         .map_err(|error| Error::unavailable(format!("cannot create {}", records.display())).because(error))?;
-    let mut arguments: Vec<OsString> = vec!["--db".into(), store_of(session)];
+    let mut arguments: Vec<OsString> = Vec::new();
     if let Some(agent) = &job.agent {
         arguments.extend(["--agent".into(), agent.into()]);
     }
@@ -219,10 +220,12 @@ pub fn launch(session: &Session, job: &JobView) -> Result<ProcessIdentity> {
     let command: [OsString; 4] = ["-C".into(), session.place.cwd.clone().into(), "job".into(), "supervise".into()];
     arguments.extend(command);
     arguments.push(job.job.id.as_str().into());
-    processes::start_supervisor(&arguments, &records.join("supervisor.log"))
+    // All users of the machine see the arguments of a process, and a URL can contain a password.
+    let variables = [(WAYPOST_DB.into(), store_of(session))];
+    processes::start_supervisor(&arguments, &variables, &records.join("supervisor.log"))
 }
 
-/// Returns the store as an argument for `--db`.
+/// Returns the store as a value of `WAYPOST_DB`.
 pub(crate) fn store_of(session: &Session) -> OsString {
     match &session.choice.location {
         Location::Sqlite(path) => path.clone().into(),

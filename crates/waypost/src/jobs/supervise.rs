@@ -36,10 +36,6 @@ const FINISHED_TASK_INTERVAL: Duration = Duration::from_mins(1);
 const DEFAULT_LOG_BYTES: u64 = 64 << 20;
 /// Time between asking a job to end and killing it, if `jobs.grace` is not set.
 const DEFAULT_GRACE: Duration = Duration::from_secs(3);
-/// The environment variables that every job inherits.
-const INHERITED_VARIABLES: &[&str] =
-    &["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER"];
-
 /// Prefix of the tokens of jobs.
 pub(super) const TOKEN_PREFIX: &str = "wpj_";
 
@@ -262,12 +258,7 @@ fn variables(
     dirs: &JobDirs,
     token: &str,
 ) -> Vec<(OsString, OsString)> {
-    let own = &session.place.variables;
-    let inherited = INHERITED_VARIABLES.iter().map(|name| (*name).to_owned()).chain(settings.env.iter().cloned());
-    let mut all: Vec<(OsString, OsString)> = inherited
-        .filter_map(|name| Some((OsString::from(&name), own.get(&name)?.to_owned())))
-        .chain(own.starting_with("LC_"))
-        .collect();
+    let mut all = session.place.variables.inherited(&settings.env);
     let job = &view.job;
     let mut set = |name: &str, value: OsString| {
         all.retain(|(known, _)| known != name);

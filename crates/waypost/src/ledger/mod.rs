@@ -197,7 +197,11 @@ impl Ledger {
         is_configured: bool,
     ) -> Result<Ledger> {
         let files: Vec<LedgerFile> = repos.iter().map(|repo| repo.file.clone()).collect();
-        let index = place.require_checkout()?.private_dir.join(index_name(place, &files, is_configured));
+        let private_dir = &place.require_checkout()?.private_dir;
+        if let Err(error) = private_dir.create() {
+            log::debug!("reading without an index: {}", error.full_message());
+        }
+        let index = private_dir.join(index_name(place, &files, is_configured));
         Ok(Ledger {
             ledgers: Ledgers::new(files, index, terms(place)),
             repos,

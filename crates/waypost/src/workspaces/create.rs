@@ -7,10 +7,11 @@ use waypost_core::id::{RepositoryId, WorkspaceId};
 use waypost_core::model::{Job, Repository, Strategy, Workspace, WorkspaceStatus, Worktree};
 use waypost_core::op::{ListRepositories, ListWorktrees, ShowTask};
 use waypost_core::{Error, Kind, Result};
+use waypost_fs::PrivateDir;
 use waypost_workspace::workspaces::{
     self as tools, Conflict, Made, MakeOptions, Merge, Name, Places, Plan, Request, Source, TaskWork, Trust, Trusted,
 };
-use waypost_workspace::{Checkout, Environment, adopt_repository_id, detect, job_log, repository_id, worktree_id};
+use waypost_workspace::{Checkout, adopt_repository_id, job_log, repository_id, worktree_id};
 
 use super::places::{machine, mirrors, network_options, root};
 use super::records::{change, plan_of, record};
@@ -280,7 +281,7 @@ fn start_of(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<Sta
     let task = session.read(ShowTask { task: task.to_string(), workflow: None, repository: None })?.task;
     let planned_in = task.worktree.filter(|worktree| worktree.repository_id == job.repository_id);
     let Some(worktree) = planned_in.filter(|worktree| worktree.id != session.worktree().id) else { return Ok(start) };
-    let there = detect(&worktree.path, &Environment::default()).ok().flatten();
+    let there = session.place.checkout_at(&worktree.path);
     let there = there.filter(|there| worktree_id(&there.worktree_private_dir).ok().flatten() == Some(worktree.id));
     if there.is_some() {
         return Ok(Start { checkout: there, ..Start::default() });
@@ -306,7 +307,7 @@ fn source(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<(Opti
     let known = session.read(ListRepositories {})?.repositories;
     let known = known.into_iter().map(|seen| seen.repository).find(|repository| repository.id == id);
     let Some(known) = known else { return Err(Error::not_found(format!("no repository {id}"))) };
-    let here = detect(&known.path, &Environment::default()).ok().flatten();
+    let here = session.place.checkout_at(&known.path);
     let here = here.filter(|found| repository_id(&found.private_dir).ok().flatten().as_ref() == Some(&id));
     match (here, known.remote_url) {
         (Some(checkout), _) => Ok((Some(checkout), None)),
@@ -402,7 +403,8 @@ fn fill(
     };
     if let Some(repository) = repository.filter(|_| plan.strategy.borrows()) {
         // Work in the workspace counts as work on the same repository.
-        adopt_repository_id(&plan.workspace.join(".git/waypost"), repository)?;
+        let private_dir = PrivateDir::from(plan.workspace.join(".git/waypost"));
+        adopt_repository_id(&private_dir.with_user_dir(session.place.user_dir()), repository)?;
     }
     let from = request.from;
     let conflict = match (conflict, from) {
@@ -427,7 +429,7 @@ fn fill(
     }
     if let Some(command) = setup_command(session, plan)? {
         report(&format!("setting it up: {}", command.command()));
-        let done = tools::set_up(plan, &command, &[], SETUP_TIMEOUT)?;
+        let done = tools::set_up(plan, &command, &session.place.variables.inherited(&[]), SETUP_TIMEOUT)?;
         if done.code != Some(0) {
             let how = match (done.is_late, done.code) {
                 (true, _) => "timed out".to_owned(),
@@ -441,15 +443,15 @@ fn fill(
     Ok(Filled { made, is_pooled, conflict })
 }
 
-/// Returns the setup command, if there is one. Refuses a command of the repository that the user does not trust.
+/// Returns the setup command, if there is one. Without trust it runs only if the user's own file or a flag names it.
 fn setup_command(session: &Session, plan: &Plan) -> Result<Option<Trusted>> {
     let Some(setting) = session.place.config.get("workspaces.setup") else { return Ok(None) };
     let command = setting.value.to_string();
-    if setting.layer != Layer::Shared {
+    if matches!(setting.layer, Layer::User | Layer::Flag) {
         return Ok(Some(Trusted::of_user(&command)));
     }
     let repository = plan.source.clone().unwrap_or_else(|| plan.workspace.clone());
-    trust(session)?.check(&repository, &command).map(Some).map_err(|error| error.hint("way ws trust"))
+    trust(session)?.check(&repository, &command, &plan.workspace).map(Some).map_err(|error| error.hint("way ws trust"))
 }
 
 /// Returns the commands of repositories that the user trusts.

@@ -103,8 +103,14 @@ pub(super) fn trust(cx: &mut CommandContext, session: &mut Session, args: &Trust
             Error::not_found("this repository has no setup command").hint("way config set workspaces.setup COMMAND")
         );
     };
-    trust.add(&repository, &command)?;
-    cx.ui.answer(&json!({ "trusted": command }), |text| text.line(format!("Trusted: {command}")))?;
+    let files = trust.add(&repository, &command, &repository)?;
+    cx.ui.answer(&json!({ "trusted": command, "files": files }), |text| {
+        text.line(format!("Trusted: {command}"));
+        if !files.is_empty() {
+            let names = files.keys().map(String::as_str).collect::<Vec<_>>().join(", ");
+            text.line(format!("With the current content of {names}, but not of what these run in turn"));
+        }
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

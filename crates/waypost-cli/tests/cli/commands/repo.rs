@@ -27,6 +27,7 @@ fn b3_repositories_are_added_once_whatever_their_spelling() {
     assert!(std::fs::read_to_string(repo.join(".waypost/config.toml")).unwrap().contains("additional"));
     // Paths in a file are relative to the repository, from any current directory.
     sandbox.write(repo.join(".waypost/config.toml"), "[repos]\nadditional = ['../home/planning']\n");
+    let _ = sandbox.way(&repo, ["config", "accept", "--json"]).data();
     let list = sandbox.way(&sandbox.dir("repo/a/b"), ["config", "--list-repos", "--json"]).data();
     assert_eq!(list[1]["path"], planning.to_str().unwrap());
     let run = sandbox.way(&repo, ["config", "--add-repo", "missing"]);

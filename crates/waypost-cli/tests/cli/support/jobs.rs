@@ -142,6 +142,6 @@ pub(crate) fn state_of(shop: &Shop) -> Vec<Vec<u8>> {
 impl Shop {
     /// A prefix that only the command lines of this shop's supervisors have.
     pub(crate) fn supervisors(&self) -> String {
-        format!("--db {}.*job supervise", self.repo.join(".git/waypost/state.db").display())
+        format!("-C {} job supervise", self.repo.display())
     }
 }
