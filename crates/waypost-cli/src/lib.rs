@@ -340,6 +340,16 @@ impl CommandContext {
     }
 
     fn session_by(&mut self, open: fn(Place) -> Result<Session>) -> Result<Session> {
+    /// Opens the store, if there is one here. There is none outside of a repository, and none in a workspace whose store is
+    /// gone.
+    fn session_if_any(&mut self) -> Result<(Place, Option<Session>)> {
+        let place = self.place()?;
+        if place.is_without_store() {
+            return Ok((place, None));
+        }
+        Ok((place, Some(self.session()?)))
+    }
+
         self.uses_store = true;
         let place = self.place()?;
         let shown = place.warnings.len();

@@ -91,6 +91,11 @@ impl PlaceColumns {
         }
     }
 
+    /// Adds the repository.
+    pub(crate) fn with_repository(self) -> PlaceColumns {
+        PlaceColumns { has_repository: true, ..self }
+    }
+
     /// Leaves out the worktree.
     pub(crate) fn without_worktree(self) -> PlaceColumns {
         PlaceColumns { has_worktree: false, ..self }

@@ -107,6 +107,11 @@ impl CommandContext {
         self.global.repo.as_deref().map(|name| references::repository(session, name, Unknown::Keep)).transpose()
     }
 
+    /// Returns whether `--worktree` or `--repo` restricts a list.
+    pub(crate) fn has_place_filter(&self) -> bool {
+        self.global.worktree.is_some() || self.global.repo.is_some()
+    }
+
     /// Prints a changed task.
     pub(crate) fn answer_task(&self, verb: &str, task: &TaskView) -> Result<()> {
         self.ui.answer(task, |text| text.line(task_line(verb, task)))

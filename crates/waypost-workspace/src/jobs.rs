@@ -287,6 +287,11 @@ pub fn kill_remaining(job: &str, grace_period: Duration) -> usize {
     found.len()
 }
 
+/// Returns whether processes of a job are running.
+pub fn has_processes(job: &str) -> bool {
+    !processes_of(job).is_empty()
+}
+
 fn signal_all(processes: &[u32], signal: Signal) {
     for pid in processes.iter().filter_map(|pid| raw_pid(*pid)) {
         let _ = kill_process(pid, signal);

@@ -343,6 +343,16 @@ impl Place {
         Place::resolve(request)
     }
 
+    /// Resolves the place as a command in another directory would, whatever store the caller named, or with this store.
+    pub(crate) fn as_in(&self, dir: &Path, store: Option<&str>) -> Result<Place> {
+        let mut request = self.request.clone();
+        dir.clone_into(&mut request.cwd);
+        request.variables = request.variables.without_git().without(WAYPOST_DB);
+        request.scope = None;
+        request.db = store.map(|store| path_text::from_text(store).into());
+        Place::resolve(request)
+    }
+
     /// Returns the `--config` flags of this command, so that processes it starts get the same ones.
     pub fn config_flags(&self) -> &[String] {
         &self.request.config
@@ -595,6 +605,21 @@ impl Place {
         place.request.agent = agent.map(str::to_owned);
         place.variables = place.variables.without(WAYPOST_AGENT);
         place
+    }
+
+    /// Returns whether there is no store here, and the caller names none: outside of a repository, and in a workspace whose
+    /// store is gone.
+    pub fn is_without_store(&self) -> bool {
+        if self.request.db.is_some() || variables_db(&self.variables).is_some() {
+            return false;
+        }
+        match self.store() {
+            Ok(StoreChoice { location: Location::Sqlite(path), .. }) => {
+                self.unreachable_owner().is_some() && !path.exists()
+            }
+            Ok(_) => false,
+            Err(_) => self.checkout.is_none(),
+        }
     }
 
     /// Returns whether the store is behind a server.

@@ -3,13 +3,16 @@
 //! A workspace is not a repository of its own: `way` in it works for the repository, store and role that it was created
 //! for. The register is in the user's Waypost directory, outside of every repository. So no content of a repository can
 //! make a directory a workspace or name its owner, whatever files a clone or an archive brings along.
+//!
+//! An entry also has a copy of the workspace's record. So a workspace is still known after its store is gone: see
+//! `workspaces/user.rs`.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use waypost_core::id::{JobId, RepositoryId, WorkspaceId, WorktreeId};
-use waypost_core::model::{Repository, Strategy, Worktree};
+use waypost_core::model::{Repository, Strategy, Workspace, Worktree};
 use waypost_core::{Error, Result, path_text};
 use waypost_fs::{create_private_dir, replace};
 use waypost_workspace::workspaces::Name;
@@ -53,6 +56,13 @@ pub struct Registration {
     /// The user's role and routing.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub settings: Vec<RegisteredSetting>,
+    /// Whether it is a clone of another repository, which the caller named by its URL. `way` in it does not work for the
+    /// repository that it was requested from.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_foreign: bool,
+    /// Its record, as this machine last changed it. The store has a newer one, as long as there is the store.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Workspace>,
 }
 
 /// A setting that a workspace was created with.
@@ -97,9 +107,15 @@ pub fn register(home: &Path, name: &Name, registration: &Registration) -> Result
 
 /// Changes the entry of a workspace, if it has one.
 pub fn change(home: &Path, name: &Name, set: impl FnOnce(&mut Registration)) -> Result<()> {
-    let Some(mut registration) = read(&file(home, name.as_str()))? else { return Ok(()) };
+    let Some(before) = entry(home, name)? else { return Ok(()) };
+    let mut registration = before.clone();
     set(&mut registration);
-    register(home, name, &registration)
+    if registration == before { Ok(()) } else { register(home, name, &registration) }
+}
+
+/// Returns the entry of a workspace, if it has one.
+pub fn entry(home: &Path, name: &Name) -> Result<Option<Registration>> {
+    read(&file(home, name.as_str()))
 }
 
 /// Removes the entry of a workspace.
@@ -121,7 +137,41 @@ pub fn find(home: &Path, dir: &Path) -> Result<Option<(Registration, PathBuf)>> 
     let name = dir.parent().and_then(Path::file_name).and_then(|name| name.to_str());
     let Some(name) = name.and_then(|name| Name::try_from(name.to_owned()).ok()) else { return Ok(None) };
     let file = file(home, name.as_str());
-    Ok(read(&file)?.filter(|registration| registration.path == dir).map(|registration| (registration, file)))
+    let is_of_dir = |registration: &Registration| registration.path == dir && !registration.is_foreign;
+    Ok(read(&file)?.filter(is_of_dir).map(|registration| (registration, file)))
+}
+
+/// The entries of the register.
+#[derive(Default)]
+pub struct Entries {
+    /// Those that can be read, by the name of the workspace.
+    pub found: Vec<(Name, Registration)>,
+    /// An error for each of the others.
+    pub failed: Vec<Error>,
+}
+
+/// Lists the entries of all workspaces.
+pub fn list(home: &Path) -> Result<Entries> {
+    let dir = home.join(DIR);
+    let entries = match std::fs::read_dir(&dir) {
+        Ok(entries) => entries,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Entries::default()),
+        Err(error) => return Err(Error::unavailable(format!("cannot read {}", dir.display())).because(error)),
+    };
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for entry in entries {
+        let entry =
+            entry.map_err(|error| Error::unavailable(format!("cannot read {}", dir.display())).because(error))?;
+        let name = entry.file_name().to_str().and_then(|name| name.strip_suffix(".json")).map(str::to_owned);
+        // Others are files that an interrupted replacement left.
+        let Some(name) = name.and_then(|name| Name::try_from(name).ok()) else { continue };
+        match read(&entry.path()) {
+            Ok(registration) => found.extend(registration.map(|registration| (name, registration))),
+            Err(error) => failed.push(error),
+        }
+    }
+    found.sort_by(|one, other| one.0.cmp(&other.0));
+    Ok(Entries { found, failed })
 }
 
 fn read(file: &Path) -> Result<Option<Registration>> {

@@ -7,7 +7,7 @@ use waypost_fs::FileIdentity;
 
 use super::mirror::Mirror;
 use super::model::{Plan, Strategy};
-use super::plan::source;
+use super::plan::{is_source_gone, source};
 use super::trash::{delete, delete_trash};
 use super::{held_mirror, overlay, plan_file, template};
 use crate::vcs::run::Git;
@@ -38,7 +38,8 @@ pub fn abandon(plan: &Plan) -> Result<()> {
 
 /// Removes the records of a workspace whose directory is gone: in the source first, in the mirror last.
 pub(super) fn forget(plan: &Plan) -> Result<()> {
-    if matches!(plan.strategy, Strategy::Worktree | Strategy::Jj) {
+    // A source that is gone has no records.
+    if matches!(plan.strategy, Strategy::Worktree | Strategy::Jj) && !is_source_gone(plan) {
         let checkout = source(plan)?;
         match (plan.strategy, &plan.branch) {
             (Strategy::Jj, Some(name)) => worktrees::forget_named(&checkout, name)?,

@@ -11,7 +11,7 @@ use super::copies::is_copied;
 use super::model::{Plan, Strategy};
 use super::open_processes::{Process, processes_in};
 use super::overlay::enter;
-use super::plan::{resolve, source};
+use super::plan::{is_source_gone, resolve, source};
 use super::push::{Merged, borrowing, merged_in_source, targets};
 use super::reflog::abandoned;
 use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
@@ -151,7 +151,9 @@ fn examine_clone(plan: &Plan) -> Result<Findings> {
     };
     // Branches, tags, stashes and a detached HEAD.
     let mut lacking = git.command().args(["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"]);
-    if let Some(base) = &plan.base {
+    let is_source_gone = is_source_gone(plan);
+    // Without the source, only the workspace and a cache have the base.
+    if let Some(base) = plan.base.as_ref().filter(|_| !is_source_gone) {
         lacking = lacking.arg(base);
     }
     if let Some((_, commit)) = &plan.upstream {
@@ -159,7 +161,7 @@ fn examine_clone(plan: &Plan) -> Result<Findings> {
     }
     let commits = lacking.stdout()?;
     findings.unpushed = commits.parse().map_err(|_| Error::internal(format!("git counts {commits:?} commits")))?;
-    if findings.unpushed > 0 {
+    if findings.unpushed > 0 && !is_source_gone {
         findings.unpushed = count_unmerged(plan, &git)?;
     }
     findings.abandoned = abandoned(plan, &git)?.len();

@@ -1,5 +1,6 @@
 //! Decides everything about a workspace before anything is made.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use waypost_core::model::Vcs;
@@ -55,8 +56,17 @@ pub(super) fn real(path: &Path) -> PathBuf {
 pub(super) fn source(plan: &Plan) -> Result<Checkout> {
     let path = plan.checkout.as_deref().or(plan.source.as_deref());
     let path = path.ok_or_else(|| Error::not_found(format!("workspace {} comes from no checkout", plan.name)))?;
+    if is_source_gone(plan) {
+        return Err(Error::not_found(format!("its repository at {} is gone", path.display())));
+    }
     detect(path, &Environment::default())?
         .ok_or_else(|| Error::not_found(format!("{} is not a repository any more", path.display())))
+}
+
+/// Returns whether the source repository of a plan was on this machine and is gone.
+pub(super) fn is_source_gone(plan: &Plan) -> bool {
+    let is_missing = |path: &Path| path.symlink_metadata().is_err_and(|error| error.kind() == ErrorKind::NotFound);
+    plan.git_dir.as_deref().or(plan.source.as_deref()).is_some_and(is_missing)
 }
 
 fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) -> Result<()> {

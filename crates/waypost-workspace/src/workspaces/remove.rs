@@ -14,6 +14,7 @@ use super::abandon::forget;
 use super::examine::examine;
 use super::model::{Identity, Plan, Strategy};
 use super::open_processes::check_no_process_in;
+use super::plan::is_source_gone;
 use super::trash::{delete, delete_trash};
 use super::{copies, overlay};
 use crate::worktrees;
@@ -75,7 +76,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
 
 fn check(plan: &Plan, work: Work) -> Result<()> {
     check_no_process_in(&plan.home())?;
-    if plan.strategy == Strategy::Jj {
+    if plan.strategy == Strategy::Jj && !is_source_gone(plan) {
         // It takes one command, and the snapshot stays in the repository.
         worktrees::snapshot_jj(&plan.workspace)?;
     }

@@ -180,13 +180,13 @@ pub fn create_from_work(
     };
     report(&format!("creating a workspace by {}", plan.strategy));
     let started_from = describe(request, &plan, conflict.as_ref());
-    record(session, &id, request.job, &machine, &plan, Some(started_from))?;
+    let recorded = record(session, &id, request.job, &machine, &plan, Some(started_from))?;
     let repository = request.repository.unwrap_or(&session.repository().id).clone();
+    let registration = registration(session, &recorded, request.job, &repository, checkout.as_ref())?;
     // A clone of a repository that the caller named by its URL belongs to no repository of the store.
-    let repository = Some(repository).filter(|_| request.remote.is_none());
-    if let Some(repository) = &repository {
-        register(session, &id, request.job, &plan, repository, checkout.as_ref())?;
-    }
+    let is_foreign = request.remote.is_some();
+    registry::register(&user_dir(session)?, &plan.name, &Registration { is_foreign, ..registration })?;
+    let repository = Some(repository).filter(|_| !is_foreign);
     let means = MakeOptions { network, url: url.as_deref() };
     let made = fill(session, &plan, &means, repository.as_ref(), (request, conflict), report);
     let Filled { made, is_pooled, conflict } = match made {
@@ -320,18 +320,20 @@ fn source(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<(Opti
     }
 }
 
-/// Enters a planned workspace into the user's register, so that `way` in it works for its owner.
-fn register(
+/// Returns the user's Waypost directory, which has the register of workspaces.
+pub(super) fn user_dir(session: &Session) -> Result<PathBuf> {
+    let home = session.place.home.as_ref().map(|(path, _)| path.clone());
+    home.ok_or_else(|| Error::invalid("workspaces need a home directory").hint("set HOME or WAYPOST_HOME"))
+}
+
+/// Returns the entry of a recorded workspace for the user's register, so that `way` in it works for its owner.
+pub(super) fn registration(
     session: &mut Session,
-    id: &WorkspaceId,
+    workspace: &Workspace,
     job: Option<&Job>,
-    plan: &Plan,
     repository: &RepositoryId,
     checkout: Option<&Checkout>,
-) -> Result<()> {
-    let home = session.place.home.as_ref().map(|(path, _)| path.clone());
-    let home =
-        home.ok_or_else(|| Error::invalid("workspaces need a home directory").hint("set HOME or WAYPOST_HOME"))?;
+) -> Result<Registration> {
     let is_own = *repository == session.repository().id;
     let owner = if is_own {
         Owner {
@@ -360,12 +362,12 @@ fn register(
         }
         None => (None, Vec::new(), None),
     };
-    let registration = Registration {
-        path: plan.workspace.clone(),
-        workspace: id.clone(),
+    Ok(Registration {
+        path: workspace.path.clone(),
+        workspace: workspace.id.clone(),
         job: job.map(|job| job.id.clone()),
-        strategy: plan.strategy,
-        branch: plan.branch.clone(),
+        strategy: workspace.strategy,
+        branch: workspace.branch.clone(),
         repository: owner.repository,
         is_local: owner.is_local,
         worktree: owner.worktree,
@@ -373,8 +375,9 @@ fn register(
         store: session.choice.location.to_string(),
         is_store_configured: owner.is_local && configured_store.as_ref() == Some(&session.choice.location),
         settings,
-    };
-    registry::register(&home, &plan.name, &registration)
+        is_foreign: false,
+        record: Some(workspace.clone()),
+    })
 }
 
 /// The owner of a new workspace.

@@ -13,6 +13,7 @@ mod remove;
 mod results;
 mod rules;
 mod snapshots;
+mod user;
 
 pub use changes::uncommitted_warning;
 pub use create::{
@@ -23,8 +24,11 @@ pub use deliver::{Delivered, deliver, is_mergeable, note_pull_request, open_pull
 pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};
 pub(crate) use records::recover_interrupted;
-pub use records::{REMOVAL_FAILED, containing, find, is_pooled, list, measure, pin, plan_of};
+pub use records::{REMOVAL_FAILED, Records, containing, find, is_pooled, list, measure, pin, plan_of};
 pub use remove::{Examined, Force, Removed, examine, remove};
 pub use results::{count_uncommitted, has_files, keep_result, local, release_results, resolved_conflict, sources_of};
-pub use rules::{Rules, Verdict, collect, default_rules, judge, upkeep};
-pub use snapshots::{damaged_mirrors, export, find_snapshot, remove_snapshot, restore, snapshot, snapshots};
+pub use rules::{Reach, Rules, Verdict, collect, default_rules, judge, upkeep};
+pub use snapshots::{
+    all_snapshots, damaged_mirrors, export, find_snapshot, remove_snapshot, restore, snapshot, snapshots,
+};
+pub use user::{UserWorkspace, UserWorkspaces};

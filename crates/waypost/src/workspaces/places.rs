@@ -8,6 +8,7 @@ use waypost_core::{Error, Result};
 use waypost_fs::FileLock;
 use waypost_workspace::{NetworkOptions, workspaces as tools};
 
+use crate::place::Place;
 use crate::session::Session;
 use crate::sync;
 use crate::system::SystemEntropy;
@@ -17,7 +18,12 @@ const LOCK_TIMEOUT: Duration = Duration::from_mins(2);
 
 /// Returns the name of this machine. None if it never ran a job.
 pub(super) fn known_machine(session: &Session) -> Option<String> {
-    let name = std::fs::read_to_string(session.place.in_home("machine")?.0).ok()?;
+    machine_of(&session.place)
+}
+
+/// Returns the name of this machine, without a session. None if it never ran a job.
+pub(super) fn machine_of(place: &Place) -> Option<String> {
+    let name = std::fs::read_to_string(place.in_home("machine")?.0).ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }
 
@@ -45,7 +51,12 @@ pub fn machine(session: &Session) -> Result<String> {
 
 /// Returns the directory of all workspaces.
 pub fn root(session: &Session) -> Result<PathBuf> {
-    let known = session.place.workspaces()?.map(|(path, _)| path);
+    root_of(&session.place)
+}
+
+/// Returns the directory of all workspaces, without a session.
+pub(super) fn root_of(place: &Place) -> Result<PathBuf> {
+    let known = place.workspaces()?.map(|(path, _)| path);
     known.ok_or_else(|| Error::invalid("workspaces need a home directory").hint("set HOME or workspaces.path"))
 }
 
@@ -59,12 +70,17 @@ pub(super) fn mirror(session: &Session) -> Result<Option<PathBuf>> {
 }
 
 /// Returns the directory of this user's saved work, which is no cache.
-pub(super) fn saved_dir(session: &Session) -> Option<PathBuf> {
-    session.place.in_home("saved").map(|(path, _)| path)
+pub(super) fn saved_dir(place: &Place) -> Option<PathBuf> {
+    place.in_home("saved").map(|(path, _)| path)
 }
 
 pub(super) fn mirrors(session: &Session) -> Result<PathBuf> {
-    let known = session.place.in_home("mirrors").map(|(path, _)| path);
+    mirrors_of(&session.place)
+}
+
+/// Returns the directory of all mirrors, without a session.
+pub(super) fn mirrors_of(place: &Place) -> Result<PathBuf> {
+    let known = place.in_home("mirrors").map(|(path, _)| path);
     known.ok_or_else(|| Error::invalid("workspaces need a home directory").hint("set HOME or WAYPOST_HOME"))
 }
 

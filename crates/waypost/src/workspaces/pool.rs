@@ -6,9 +6,11 @@ use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_fs::FileIdentity;
 use waypost_workspace::workspaces::{self as tools, MakeOptions, Name, Places, Plan, Request, Slot, Source, Work};
 
+use super::create::{registration, user_dir};
 use super::places::{machine, mirror, mirrors, network_options, root};
 use super::records::{IN_POOL, REMOVING, change, plan_of, record};
 use super::remove::{Force, examine, keep_context, remove};
+use crate::registry::{self, Registration};
 use crate::session::Session;
 use crate::system::SystemEntropy;
 
@@ -25,7 +27,10 @@ pub fn warm(session: &mut Session, number: usize, report: &mut dyn FnMut(&str)) 
         }
         report(&format!("warming workspace {} of {number}", slots.len() + 1));
         let slot = tools::pooled(&plan)?;
-        record(session, &id, None, &machine, &slot, None)?;
+        let recorded = record(session, &id, None, &machine, &slot, None)?;
+        let (repository, checkout) = (session.repository().id.clone(), session.place.checkout.clone());
+        let registration = registration(session, &recorded, None, &repository, checkout.as_ref())?;
+        registry::register(&user_dir(session)?, &slot.name, &registration)?;
         let made = tools::warm(&plan, &MakeOptions { network, url: None });
         if let Err(error) = made {
             let gone = tools::abandon(&slot);
@@ -89,8 +94,15 @@ pub fn clean_up(session: &mut Session, workspace: &Workspace) -> Result<Option<S
         let id = WorkspaceId::generate(&mut SystemEntropy);
         let slot = tools::returned(&plan, &Name::from(&id))?;
         let machine = machine(session)?;
-        record(session, &id, None, &machine, &slot, None)?;
-        keep_context(session, workspace)?;
+        let recorded = record(session, &id, None, &machine, &slot, None)?;
+        let home = user_dir(session)?;
+        if let Some(registration) = registry::entry(&home, &plan.name)? {
+            let path = slot.workspace.clone();
+            let registration =
+                Registration { path, workspace: id.clone(), job: None, record: Some(recorded), ..registration };
+            registry::register(&home, &slot.name, &registration)?;
+        }
+        keep_context(&session.place, workspace)?;
         // If this process ends now, the next one finishes the removal and does not report the workspace as lost.
         change(session, &workspace.id, |change| change.note = Some(REMOVING.to_owned()))?;
         match tools::give_back(&plan, identity, &slot) {

@@ -3,17 +3,20 @@
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
-use waypost_core::id::WorkspaceId;
+use waypost_core::id::{WorkspaceId, WorktreeId};
 use waypost_core::model::{Job, ProcessIdentity, Strategy, Workspace, WorkspaceStatus};
 use waypost_core::op::{
-    ChangeWorkspace, CreateWorkspace, ListLiveWorkspaces, ListWorkspaces, ShowWorkspace, WorkspaceView,
+    ChangeWorkspace, CreateWorkspace, ListLiveWorkspaces, ListWorkspaces, ListWorktrees, RemoveWorktree, ShowWorkspace,
+    WorkspaceView,
 };
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::FileIdentity;
 use waypost_workspace::jobs;
-use waypost_workspace::workspaces::{self as tools, Plan, Work};
+use waypost_workspace::workspaces::{self as tools, Plan, Snapshot, Work};
 
 use super::places::known_machine;
+use crate::place::Place;
 use crate::registry;
 use crate::session::Session;
 
@@ -38,7 +41,7 @@ pub(super) fn record(
     machine: &str,
     plan: &Plan,
     started_from: Option<String>,
-) -> Result<()> {
+) -> Result<Workspace> {
     let record = Record { plan: plan.clone(), maker: jobs::own_identity() };
     let record = serde_json::to_value(record).map_err(|error| Error::internal(error.to_string()))?;
     session.write(CreateWorkspace {
@@ -53,36 +56,67 @@ pub(super) fn record(
         base: plan.base.clone(),
         started_from,
         plan: record,
-    })?;
-    Ok(())
+    })
 }
 
-/// Updates the row of a workspace.
+/// Where the record of a workspace is kept: in a store, or only in the user's register.
+pub trait Records {
+    /// Returns the place of the caller.
+    fn place(&self) -> &Place;
+
+    /// Returns the current time.
+    fn time(&mut self) -> Result<Timestamp>;
+
+    /// Changes a record.
+    fn change(&mut self, change: ChangeWorkspace) -> Result<Workspace>;
+
+    /// Records that the worktree at a path is removed, if it is known.
+    fn remove_worktree(&mut self, id: WorktreeId, path: &Path) -> Result<()>;
+
+    /// Returns how to get the work of a snapshot back.
+    fn way_to_restore(&self, snapshot: &Snapshot) -> String {
+        format!("way ws restore {}", snapshot.id)
+    }
+}
+
+impl Records for Session {
+    fn place(&self) -> &Place {
+        &self.place
+    }
+
+    fn time(&mut self) -> Result<Timestamp> {
+        self.now()
+    }
+
+    fn change(&mut self, change: ChangeWorkspace) -> Result<Workspace> {
+        self.write(change)
+    }
+
+    fn remove_worktree(&mut self, id: WorktreeId, path: &Path) -> Result<()> {
+        let known = self.read(ListWorktrees {})?.worktrees;
+        if known.iter().any(|one| one.id == id && one.path == path && one.removed_at.is_none()) {
+            self.write(RemoveWorktree { id })?;
+        }
+        Ok(())
+    }
+}
+
+/// Updates the record of a workspace, and its copy in the user's register.
 pub(super) fn change(
-    session: &mut Session,
+    records: &mut dyn Records,
     id: &WorkspaceId,
     set: impl FnOnce(&mut ChangeWorkspace),
 ) -> Result<Workspace> {
-    let mut operation = ChangeWorkspace {
-        workspace: id.to_string(),
-        job: None,
-        context: None,
-        status: None,
-        identity: None,
-        size: None,
-        pinned: None,
-        snapshot: None,
-        merge_commit: None,
-        pr_url: None,
-        note: None,
-    };
+    let mut operation = ChangeWorkspace::of(id.as_str());
     set(&mut operation);
-    let workspace = session.write(operation)?;
-    if let (WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted, Some((home, _)), Ok(plan)) =
-        (workspace.status, &session.place.home, plan_of(&workspace))
-        && plan.home().symlink_metadata().is_err()
-    {
-        registry::unregister(home, &plan.name)?;
+    let workspace = records.change(operation)?;
+    if let (Some((home, _)), Ok(plan)) = (&records.place().home, plan_of(&workspace)) {
+        let is_gone = matches!(workspace.status, WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted);
+        if is_gone && plan.home().symlink_metadata().is_err() {
+            registry::unregister(home, &plan.name)?;
+        } else {
+            registry::change(home, &plan.name, |registration| registration.record = Some(workspace.clone()))?;
+        }
     }
     Ok(workspace)
 }
@@ -169,7 +203,7 @@ pub(crate) fn recover_interrupted(session: &mut Session) -> Result<()> {
 }
 
 /// Returns whether the disk contradicts the row, and no process is working on it.
-fn is_inconsistent(workspace: &Workspace) -> bool {
+pub(super) fn is_inconsistent(workspace: &Workspace) -> bool {
     let Ok(record) = serde_json::from_value::<Record>(workspace.plan.clone()) else { return false };
     match workspace.status {
         WorkspaceStatus::Creating => !jobs::is_running(&record.maker),
@@ -184,7 +218,7 @@ fn is_there(plan: &Plan) -> bool {
 }
 
 /// Completes an interrupted creation or removal. Returns the new status and the note.
-fn recover(workspace: &Workspace) -> Option<(WorkspaceStatus, &'static str)> {
+pub(super) fn recover(workspace: &Workspace) -> Option<(WorkspaceStatus, &'static str)> {
     let record = serde_json::from_value::<Record>(workspace.plan.clone()).ok()?;
     let plan = record.plan;
     match workspace.status {
@@ -216,21 +250,21 @@ fn recover(workspace: &Workspace) -> Option<(WorkspaceStatus, &'static str)> {
     }
 }
 
-fn is_same(workspace: &Workspace, plan: &Plan) -> bool {
+pub(super) fn is_same(workspace: &Workspace, plan: &Plan) -> bool {
     let found = FileIdentity::of_entry(&plan.home()).ok().map(waypost_core::model::Identity::from);
     found.is_some() && found == workspace.identity
 }
 
 /// Measures a workspace and stores its size.
-pub fn measure(session: &mut Session, workspace: &Workspace) -> Result<u64> {
+pub fn measure(records: &mut dyn Records, workspace: &Workspace) -> Result<u64> {
     let size = tools::measure(&plan_of(workspace)?)?.bytes;
     if workspace.size != Some(size) {
-        change(session, &workspace.id, |change| change.size = Some(size))?;
+        change(records, &workspace.id, |change| change.size = Some(size))?;
     }
     Ok(size)
 }
 
 /// Pins or unpins a workspace. A pinned workspace is never removed.
-pub fn pin(session: &mut Session, workspace: &Workspace, pinned: bool) -> Result<Workspace> {
-    change(session, &workspace.id, |change| change.pinned = Some(pinned))
+pub fn pin(records: &mut dyn Records, workspace: &Workspace, pinned: bool) -> Result<Workspace> {
+    change(records, &workspace.id, |change| change.pinned = Some(pinned))
 }

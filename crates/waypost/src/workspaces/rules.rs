@@ -6,11 +6,13 @@ use waypost_core::time::{Timestamp, parse_duration_ms};
 use waypost_core::{Error, Result};
 use waypost_workspace::workspaces::{self as tools, Packed};
 
-use super::places::{mirrors, root, saved_dir};
-use super::records::{is_pooled, list, measure, recover_interrupted};
-use super::remove::{Force, Removed, examine, remove};
+use super::places::{mirrors_of, root_of, saved_dir};
+use super::records::{is_pooled, recover_interrupted};
+use super::remove::{Force, Removed, examine, examine_to_save, remove};
 use super::results::release_results;
+use super::user::{UserWorkspace, UserWorkspaces};
 use crate::bytes;
+use crate::place::Place;
 use crate::session::Session;
 
 /// The limits of garbage collection.
@@ -33,26 +35,52 @@ pub struct Verdict {
     pub goes: bool,
     /// Why it is removed, or why it stays although it exceeds a limit.
     pub why: String,
+    /// Its work that is saved before it is removed.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub saves: Vec<String>,
+    #[serde(skip)]
+    target: UserWorkspace,
+}
+
+/// The workspaces that limits apply to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reach {
+    /// Those of the caller's store.
+    Store,
+    /// All of the user's, whatever store has their records.
+    User,
 }
 
 /// Applies limits to the workspaces of this machine, the oldest first. Returns only workspaces that exceed a limit.
-pub fn judge(session: &mut Session, rules: &Rules, now: Timestamp) -> Result<Vec<Verdict>> {
-    recover_interrupted(session)?;
-    let mut all: Vec<_> = list(session)?.into_iter().map(|seen| seen.workspace).collect();
-    all.retain(|workspace| !is_pooled(workspace) && workspace.strategy != Strategy::InPlace);
-    all.sort_by(|one, other| (one.updated_at, &one.id).cmp(&(other.updated_at, &other.id)));
+pub fn judge(workspaces: &mut UserWorkspaces<'_>, reach: Reach, rules: &Rules, now: Timestamp) -> Result<Vec<Verdict>> {
+    if let Some(session) = workspaces.session() {
+        recover_interrupted(session)?;
+    }
+    let mut all = workspaces.of_caller()?;
+    if reach == Reach::User {
+        all.extend(workspaces.elsewhere(true)?);
+    }
+    all.retain(|one| {
+        let workspace = &one.view.workspace;
+        // A pool that no repository takes from is not needed.
+        (one.is_orphaned() || !is_pooled(workspace)) && workspace.strategy != Strategy::InPlace
+    });
+    let age = |one: &UserWorkspace| (one.view.workspace.updated_at, one.view.workspace.id.clone());
+    all.sort_by_key(age);
     let mut bytes = Vec::new();
-    for workspace in &all {
+    for one in &all {
+        let workspace = &one.view.workspace;
         let size = match (workspace.status, rules.max_bytes) {
             (WorkspaceStatus::Lost, _) => 0,
-            (_, Some(_)) => measure(session, workspace)?,
+            (_, Some(_)) => workspaces.measure(one)?,
             _ => workspace.size.unwrap_or_default(),
         };
         bytes.push(size);
     }
     let (mut left, mut taken) = (all.len(), bytes.iter().sum::<u64>());
     let mut verdicts = Vec::new();
-    for (workspace, size) in all.into_iter().zip(bytes) {
+    for (target, size) in all.into_iter().zip(bytes) {
+        let workspace = target.view.workspace.clone();
         let age = u64::try_from(now.as_millis() - workspace.updated_at.as_millis()).unwrap_or_default();
         let why = if rules.older_than.is_some_and(|limit| age >= limit) {
             Some(format!("idle for {}", format_age(age)))
@@ -66,27 +94,47 @@ pub fn judge(session: &mut Session, rules: &Rules, now: Timestamp) -> Result<Vec
             None
         };
         let Some(why) = why else { continue };
-        let objections = match examine(&workspace) {
-            Ok(examined) => examined.objections,
+        let (objections, saves) = match objections(&target) {
+            Ok(found) => found,
             // An unreadable workspace may contain any work.
-            Err(error) => vec![error.full_message()],
+            Err(error) => (vec![error.full_message()], Vec::new()),
         };
-        if objections.is_empty() {
+        let goes = objections.is_empty();
+        if goes {
             left -= 1;
             taken = taken.saturating_sub(size);
-            verdicts.push(Verdict { workspace, goes: true, why });
-        } else {
-            verdicts.push(Verdict { workspace, goes: false, why: objections.join(", ") });
         }
+        let why = match (goes, saves.is_empty()) {
+            (false, _) => objections.join(", "),
+            (true, true) => why,
+            (true, false) => format!("{why}; saved first: {}", saves.join(", ")),
+        };
+        verdicts.push(Verdict { workspace, goes, why, saves, target });
     }
     Ok(verdicts)
 }
 
+/// Returns the reasons why a workspace stays, and its work that is saved if it is removed.
+///
+/// The work of a workspace without a store is saved, because no repository is left that would use it.
+fn objections(target: &UserWorkspace) -> Result<(Vec<String>, Vec<String>)> {
+    let workspace = &target.view.workspace;
+    match &target.unrecorded {
+        Some(_) if target.is_orphaned() => examine_to_save(workspace),
+        Some(why) => Ok((vec![why.clone()], Vec::new())),
+        None => Ok((examine(workspace)?.objections, Vec::new())),
+    }
+}
+
 /// Removes the selected workspaces, and trash that an interrupted process left.
-pub fn collect(session: &mut Session, verdicts: &[Verdict]) -> Result<Vec<Result<Removed>>> {
-    let removed = verdicts.iter().filter(|verdict| verdict.goes);
-    let removed = removed.map(|verdict| remove(session, &verdict.workspace, Force::No)).collect();
-    for error in tools::sweep_trash(&root(session)?, saved_dir(session).as_deref())? {
+pub fn collect(workspaces: &mut UserWorkspaces<'_>, verdicts: &[Verdict]) -> Result<Vec<Result<Removed>>> {
+    let mut removed = Vec::new();
+    for Verdict { workspace, target, .. } in verdicts.iter().filter(|verdict| verdict.goes) {
+        let force = if target.is_orphaned() { Force::Save } else { Force::No };
+        removed.push(workspaces.with_records(target, |records| remove(records, workspace, force)));
+    }
+    let place = workspaces.place();
+    for error in tools::sweep_trash(&root_of(place)?, saved_dir(place).as_deref())? {
         log::debug!("cannot empty the trash: {}", error.full_message());
     }
     Ok(removed)
@@ -94,26 +142,35 @@ pub fn collect(session: &mut Session, verdicts: &[Verdict]) -> Result<Vec<Result
 
 /// Packs the mirrors that workspaces are cloned from, and releases results that no workflow needs any more. Failures are
 /// only logged.
-pub fn upkeep(session: &mut Session) -> Result<Vec<Packed>> {
-    if let Err(error) = release_results(session) {
+pub fn upkeep(workspaces: &mut UserWorkspaces<'_>) -> Result<Vec<Packed>> {
+    if let Some(Err(error)) = workspaces.session().map(release_results) {
         log::debug!("cannot release the results of workflows: {}", error.full_message());
     }
-    let (packed, failed) = tools::upkeep(&mirrors(session)?);
+    let (packed, failed) = tools::upkeep(&mirrors_of(workspaces.place())?);
     for error in failed {
         log::debug!("cannot pack a mirror: {}", error.full_message());
     }
     Ok(packed)
 }
 
-/// Checks the total size limit before a workspace is created. Removes old ones if the user allows that.
+/// Checks the total size limit before a workspace is created. It holds for all workspaces of the user together. Removes old
+/// ones if the user allows that.
 pub(super) fn make_room(session: &mut Session, report: &mut dyn FnMut(&str)) -> Result<()> {
     let config = &session.place.config;
     let Some(total) = config.text("workspaces.total").and_then(|text| bytes::parse(&text)) else { return Ok(()) };
     let evicts = config.text("workspaces.policy").as_deref() == Some("evict");
+    let now = session.now()?;
+    let mut workspaces = UserWorkspaces::new(session.place.clone(), Some(session));
+    let mut all = workspaces.of_caller()?;
+    all.extend(workspaces.elsewhere(false)?);
     let mut taken = 0;
-    for seen in list(session)? {
-        if seen.workspace.status.is_live() && seen.workspace.strategy != Strategy::InPlace {
-            taken += measure(session, &seen.workspace).unwrap_or_default();
+    for one in &all {
+        let workspace = &one.view.workspace;
+        if workspace.status.is_live() && workspace.strategy != Strategy::InPlace {
+            taken += workspaces.measure(one).unwrap_or_else(|error| {
+                log::warn!("{}", error.full_message());
+                workspace.size.unwrap_or_default()
+            });
         }
     }
     if taken < total {
@@ -125,17 +182,16 @@ pub(super) fn make_room(session: &mut Session, report: &mut dyn FnMut(&str)) -> 
             bytes::humanize(taken),
             bytes::humanize(total)
         ))
-        .hint("way ws gc removes workspaces that lose no work; workspaces.total sets the limit")
+        .hint("way ws gc --all removes workspaces that lose no work; workspaces.total sets the limit")
     };
     if !evicts {
         return Err(full(taken));
     }
-    let now = session.now()?;
     let rules = Rules { max_bytes: Some(total.saturating_sub(1)), ..Rules::default() };
-    let verdicts = judge(session, &rules, now)?;
+    let verdicts = judge(&mut workspaces, Reach::User, &rules, now)?;
     let going: u64 = verdicts.iter().filter(|verdict| verdict.goes).filter_map(|verdict| verdict.workspace.size).sum();
     report(&format!("removing {} of workspaces", bytes::humanize(going)));
-    for removed in collect(session, &verdicts)? {
+    for removed in collect(&mut workspaces, &verdicts)? {
         taken = taken.saturating_sub(removed?.freed.unwrap_or_default());
     }
     if taken < total { Ok(()) } else { Err(full(taken)) }
@@ -152,8 +208,8 @@ fn format_age(millis: u64) -> String {
 }
 
 /// Returns the default limits of `way ws gc`, from the configuration.
-pub fn default_rules(session: &Session) -> Result<Rules> {
-    let config = &session.place.config;
+pub fn default_rules(place: &Place) -> Result<Rules> {
+    let config = &place.config;
     let older_than = match config.text("workspaces.keep_for").as_deref() {
         None | Some("forever") => None,
         Some(text) => Some(parse_duration_ms(text).map_err(|error| error.within("workspaces.keep_for"))?),

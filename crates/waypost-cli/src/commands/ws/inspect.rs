@@ -15,17 +15,24 @@ use crate::places::{PlaceColumns, describe_worktree};
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, cell_keeping_end, styled};
 use waypost::bytes;
 use waypost::session::Session;
-use waypost::workspaces;
+use waypost::workspaces::{self, Examined, UserWorkspaces};
 
 /// List workspaces
 #[derive(clap::Args)]
 pub(super) struct ListArgs {
-    /// Include removed workspaces
+    /// Include removed workspaces, and your workspaces of other stores and of deleted repositories
     #[arg(long)]
     all: bool,
     /// Include workspaces of other machines
     #[arg(long)]
     everywhere: bool,
+}
+
+impl ListArgs {
+    /// Returns whether it lists all workspaces of the user.
+    pub(super) fn is_of_user(&self) -> bool {
+        self.all
+    }
 }
 
 /// Show the workspace and the job of a path
@@ -39,9 +46,36 @@ pub(super) struct WhoseArgs {
 pub(super) struct DuArgs {
     /// Workspace to measure [default: all]
     workspace: Option<String>,
+    /// Include your workspaces of other stores and of deleted repositories
+    #[arg(long, conflicts_with = "workspace")]
+    all: bool,
+}
+
+impl DuArgs {
+    /// Returns whether it may measure workspaces that the store does not have.
+    pub(super) fn is_of_user(&self) -> bool {
+        self.all || self.workspace.is_some()
+    }
 }
 
 pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {
+    let all = in_store(cx, session, args)?;
+    let now = session.now()?;
+    cx.ui.answer(&all, |text| {
+        if !all.is_empty() {
+            let places = PlaceColumns::of(session, &all);
+            text.fitted_table(table_of(&all, now, places), 7 + places.count());
+            text.line(total_of(&all));
+        }
+    })?;
+    if all.is_empty() {
+        cx.ui.note("no workspaces; to run a job in one: way job start -- COMMAND");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Lists the workspaces that the caller's store has.
+fn in_store(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<Vec<WorkspaceView>> {
     let machine = if args.everywhere { None } else { Some(workspaces::machine(session)?) };
     let operation = ListWorkspaces {
         machine,
@@ -50,20 +84,45 @@ pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListAr
         repository: cx.repository_filter(session)?,
         limit: Some(u32::MAX),
     };
-    let all = session.call(operation)?.workspaces;
-    let now = session.now()?;
-    cx.ui.answer(&all, |text| {
+    Ok(session.call(operation)?.workspaces)
+}
+
+/// Lists all workspaces of the user: those that the caller's store has, and those that only the register knows.
+pub(super) fn list_all(
+    cx: &mut CommandContext,
+    workspaces: &mut UserWorkspaces<'_>,
+    args: &ListArgs,
+) -> Result<ExitCode> {
+    let own = workspaces.session().map(|session| in_store(cx, session, args)).transpose()?.unwrap_or_default();
+    // A filter names a worktree or a repository of the caller's store.
+    let others = if cx.has_place_filter() { Vec::new() } else { workspaces.elsewhere(false)? };
+    let now = workspaces.now()?;
+    let mut places = workspaces.session().map_or_else(PlaceColumns::default, |session| PlaceColumns::of(session, &own));
+    if !others.is_empty() {
+        places = places.with_repository();
+    }
+    let data: Vec<_> = own.iter().map(|view| json!(view)).chain(others.iter().map(|one| json!(one))).collect();
+    let all: Vec<_> = own.into_iter().chain(others.iter().map(|one| one.view.clone())).collect();
+    cx.ui.answer(&data, |text| {
         if !all.is_empty() {
-            let places = PlaceColumns::of(session, &all);
             text.fitted_table(table_of(&all, now, places), 7 + places.count());
-            let total: u64 = all.iter().filter_map(|seen| seen.workspace.size).sum();
-            text.line(format!("{}, {} as last measured", count(all.len(), "workspace"), bytes::humanize(total)));
+            text.line(total_of(&all));
+        }
+        for one in &others {
+            if let Some(why) = &one.unrecorded {
+                text.line(format!("{}: {why}", one.view.workspace.id));
+            }
         }
     })?;
     if all.is_empty() {
         cx.ui.note("no workspaces; to run a job in one: way job start -- COMMAND");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn total_of(all: &[WorkspaceView]) -> String {
+    let total: u64 = all.iter().filter_map(|seen| seen.workspace.size).sum();
+    format!("{}, {} as last measured", count(all.len(), "workspace"), bytes::humanize(total))
 }
 
 fn table_of(all: &[WorkspaceView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
@@ -102,14 +161,19 @@ fn style(status: WorkspaceStatus) -> Style {
     }
 }
 
-pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &str) -> Result<ExitCode> {
-    let seen = workspaces::find(session, reference)?;
+pub(super) fn show(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, reference: &str) -> Result<ExitCode> {
+    let found = workspaces.find(reference)?;
+    let seen = &found.view;
     let examined = match seen.workspace.status {
-        WorkspaceStatus::Kept => Some(workspaces::examine(&seen.workspace)?),
+        WorkspaceStatus::Kept => match workspaces::examine(&seen.workspace) {
+            // The reason is shown: nothing else is left to ask.
+            Err(error) if found.is_orphaned() => Some(Examined::unreadable(&error)),
+            examined => Some(examined?),
+        },
         _ => None,
     };
-    let data = json!({ "workspace": seen, "findings": examined });
-    let now = session.now()?;
+    let data = json!({ "workspace": found, "findings": examined });
+    let now = workspaces.now()?;
     cx.ui.answer(&data, |text| {
         let workspace = &seen.workspace;
         let field = |label: &str, value: Cell| vec![styled(BOLD, label), value];
@@ -127,7 +191,7 @@ pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &s
         let further = [
             ("job", job.map(|job| format!("{job}{known}"))),
             ("task", seen.task.clone()),
-            ("worktree", describe_worktree(&seen)),
+            ("worktree", describe_worktree(seen)),
             ("branch", workspace.branch.clone()),
             ("base", workspace.base.clone()),
             ("size", workspace.size.map(bytes::humanize)),
@@ -136,6 +200,8 @@ pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &s
             ("merged as", workspace.merge_commit.clone()),
             ("note", workspace.note.clone()),
             ("pinned", workspace.is_pinned.then(|| "yes".to_owned())),
+            ("store", found.store.clone()),
+            ("unrecorded", found.unrecorded.clone()),
         ];
         rows.extend(further.into_iter().filter_map(|(label, value)| Some(field(label, cell(value?)))));
         for objection in examined.iter().flat_map(|examined| &examined.objections) {
@@ -146,13 +212,16 @@ pub(super) fn show(cx: &mut CommandContext, session: &mut Session, reference: &s
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn whose(cx: &mut CommandContext, session: &mut Session, args: &WhoseArgs) -> Result<ExitCode> {
-    let found = workspaces::containing(session, &args.path)?;
-    let Some(seen) = found else {
+pub(super) fn whose(
+    cx: &mut CommandContext,
+    workspaces: &mut UserWorkspaces<'_>,
+    args: &WhoseArgs,
+) -> Result<ExitCode> {
+    let Some(found) = workspaces.containing(&args.path)? else {
         return Err(Error::not_found(format!("{} is not in a known workspace", args.path.display())));
     };
-    cx.ui.answer(&seen, |text| {
-        let workspace = &seen.workspace;
+    cx.ui.answer(&found, |text| {
+        let (seen, workspace) = (&found.view, &found.view.workspace);
         let job = workspace.job_id.as_ref().map_or_else(|| "no job".to_owned(), |job| format!("job {job}"));
         let task = seen.task.as_ref().map_or_else(String::new, |task| format!(", task {task}"));
         text.line(format!("{} of {job}{task}, {}", workspace.id, workspace.status));
@@ -160,15 +229,18 @@ pub(super) fn whose(cx: &mut CommandContext, session: &mut Session, args: &Whose
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn du(cx: &mut CommandContext, session: &mut Session, args: &DuArgs) -> Result<ExitCode> {
-    let workspaces = match &args.workspace {
-        Some(one) => vec![workspaces::find(session, one)?],
-        None => workspaces::list(session)?,
+pub(super) fn du(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, args: &DuArgs) -> Result<ExitCode> {
+    let mut all = match &args.workspace {
+        Some(one) => vec![workspaces.find(one)?],
+        None => workspaces.of_caller()?,
     };
+    if args.all {
+        all.extend(workspaces.elsewhere(false)?);
+    }
     let mut measured = Vec::new();
-    for seen in workspaces.into_iter().filter(|seen| seen.workspace.status.is_live()) {
-        let size = workspaces::measure(session, &seen.workspace)?;
-        measured.push((seen.workspace, size));
+    for one in all.into_iter().filter(|one| one.view.workspace.status.is_live()) {
+        let size = workspaces.measure(&one)?;
+        measured.push((one.view.workspace, size));
     }
     measured.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
     let total: u64 = measured.iter().map(|(_, size)| size).sum();

@@ -8,13 +8,14 @@ mod save;
 
 use std::process::ExitCode;
 
-use waypost_core::Result;
+use waypost_core::{Error, Result};
 
 pub(crate) use deliver::{DeliveryArgs, deliver};
 
 use crate::CommandContext;
 use waypost::bytes;
 use waypost::jobs;
+use waypost::workspaces::UserWorkspaces;
 
 /// Create, list, save and remove the workspaces of jobs
 ///
@@ -23,6 +24,7 @@ use waypost::jobs;
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way ws list                        all workspaces and their sizes
+  way ws list --all                  also those of other repositories, and of deleted ones
   way ws show jb_4k2j                the workspace of a job
   way ws whose .                     the job of this directory
   way ws gc --older-than 7d --dry-run
@@ -75,24 +77,22 @@ struct OneArgs {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let is_new = matches!(args.command, Command::New(_) | Command::Warm(_));
+    let command = &args.command;
+    if is_for_any_workspace(command) {
+        let (place, mut session) = cx.session_if_any()?;
+        if let Some(session) = &mut session {
+            jobs::recover_interrupted_work(session)?;
+        }
+        return run_for_any(cx, &mut UserWorkspaces::new(place, session.as_mut()), command);
+    }
+    let is_new = matches!(command, Command::New(_) | Command::Warm(_));
     let mut session = if is_new { cx.session_to_write()? } else { cx.session()? };
     jobs::recover_interrupted_work(&mut session)?;
     let session = &mut session;
-    match &args.command {
+    match command {
         Command::New(args) => make::new(cx, session, args),
         Command::List(args) => inspect::list(cx, session, args),
-        Command::Show(args) => inspect::show(cx, session, &args.workspace),
-        Command::Whose(args) => inspect::whose(cx, session, args),
-        Command::Du(args) => inspect::du(cx, session, args),
-        Command::Pin(args) => remove::pin(cx, session, &args.workspace, true),
-        Command::Unpin(args) => remove::pin(cx, session, &args.workspace, false),
-        Command::Rm(args) => remove::rm(cx, session, args),
-        Command::Gc(args) => remove::gc(cx, session, args),
-        Command::Snapshot(args) => save::snapshot(cx, session, &args.workspace),
-        Command::Snapshots(args) => save::snapshots(cx, session, args),
         Command::Restore(args) => save::restore(cx, session, args),
-        Command::Export(args) => save::export(cx, session, args),
         Command::Enter(args) => make::enter(cx, session, &args.workspace),
         Command::Warm(args) => make::warm(cx, session, args),
         Command::Pool => inspect::pool(cx, session),
@@ -100,6 +100,42 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Land(args) => deliver::land(cx, session, args),
         Command::Merged(args) => deliver::merged(cx, session, args),
         Command::Trust(args) => make::trust(cx, session, args),
+        _ => run_for_any(cx, &mut UserWorkspaces::new(session.place.clone(), Some(session)), command),
+    }
+}
+
+/// Returns whether a command works from anywhere, on workspaces that no store has any more.
+fn is_for_any_workspace(command: &Command) -> bool {
+    match command {
+        Command::List(args) => args.is_of_user(),
+        Command::Du(args) => args.is_of_user(),
+        Command::Gc(args) => args.is_of_user(),
+        Command::Snapshots(args) => args.is_of_user(),
+        Command::Show(_)
+        | Command::Whose(_)
+        | Command::Pin(_)
+        | Command::Unpin(_)
+        | Command::Rm(_)
+        | Command::Snapshot(_)
+        | Command::Export(_) => true,
+        _ => false,
+    }
+}
+
+fn run_for_any(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, command: &Command) -> Result<ExitCode> {
+    match command {
+        Command::List(args) => inspect::list_all(cx, workspaces, args),
+        Command::Show(args) => inspect::show(cx, workspaces, &args.workspace),
+        Command::Whose(args) => inspect::whose(cx, workspaces, args),
+        Command::Du(args) => inspect::du(cx, workspaces, args),
+        Command::Pin(args) => remove::pin(cx, workspaces, &args.workspace, true),
+        Command::Unpin(args) => remove::pin(cx, workspaces, &args.workspace, false),
+        Command::Rm(args) => remove::rm(cx, workspaces, args),
+        Command::Gc(args) => remove::gc(cx, workspaces, args),
+        Command::Snapshot(args) => save::snapshot(cx, workspaces, &args.workspace),
+        Command::Snapshots(args) => save::snapshots(cx, workspaces, args),
+        Command::Export(args) => save::export(cx, workspaces.place(), args),
+        _ => Err(Error::internal("this command needs a store")),
     }
 }
 

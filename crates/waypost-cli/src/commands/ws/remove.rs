@@ -10,8 +10,7 @@ use super::{count, parse_bytes};
 use crate::CommandContext;
 use crate::spans::parse_duration;
 use crate::ui::{DIM, GOOD, WARN, cell, cell_keeping_end, styled};
-use waypost::session::Session;
-use waypost::workspaces::{self, Force, Rules};
+use waypost::workspaces::{self, Examined, Force, Reach, Rules, UserWorkspaces};
 
 /// Remove a workspace
 ///
@@ -37,11 +36,13 @@ pub(super) struct RmArgs {
 ///
 /// Without options the configuration applies: workspaces.keep_for, workspaces.keep_count, workspaces.total. Keeps
 /// workspaces that are in use, are pinned, or have work that exists nowhere else. Also repacks the mirrors that
-/// workspaces borrow objects from.
+/// workspaces borrow objects from. With --all, the work of a workspace whose store is gone is saved before it is removed:
+/// way ws snapshots --all lists it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way ws gc --dry-run
   way ws gc --older-than 3d
+  way ws gc --all                    from anywhere, also for deleted repositories
   way ws gc --keep 20 --max-bytes 10GB")]
 pub(super) struct GcArgs {
     /// Remove workspaces that have been idle for this long, e.g. 7d
@@ -53,21 +54,37 @@ pub(super) struct GcArgs {
     /// Remove the oldest workspaces until their total size is at most this
     #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
     max_bytes: Option<u64>,
+    /// Include your workspaces of other stores and of deleted repositories; the work of those is saved first
+    #[arg(long)]
+    all: bool,
     /// Show the workspaces that would be removed, without removing them
     #[arg(long)]
     dry_run: bool,
 }
 
-pub(super) fn pin(cx: &mut CommandContext, session: &mut Session, reference: &str, pinned: bool) -> Result<ExitCode> {
-    let workspace = workspaces::find(session, reference)?.workspace;
-    let workspace = workspaces::pin(session, &workspace, pinned)?;
+impl GcArgs {
+    /// Returns whether it collects all workspaces of the user.
+    pub(super) fn is_of_user(&self) -> bool {
+        self.all
+    }
+}
+
+pub(super) fn pin(
+    cx: &mut CommandContext,
+    workspaces: &mut UserWorkspaces<'_>,
+    reference: &str,
+    pinned: bool,
+) -> Result<ExitCode> {
+    let found = workspaces.find(reference)?;
+    let workspace =
+        workspaces.with_records(&found, |records| workspaces::pin(records, &found.view.workspace, pinned))?;
     cx.ui.answer(&workspace, |text| {
         text.line(format!("{} workspace {}", if pinned { "Pinned" } else { "Unpinned" }, workspace.id));
     })?;
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) -> Result<ExitCode> {
+pub(super) fn rm(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, args: &RmArgs) -> Result<ExitCode> {
     let force = match (args.force, args.discard) {
         (_, true) => Force::Discard,
         (true, false) => Force::Save,
@@ -75,12 +92,16 @@ pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) 
     };
     let mut targets = Vec::new();
     for reference in &args.workspace {
-        targets.push(workspaces::find(session, reference)?.workspace);
+        targets.push(workspaces.find(reference)?);
     }
     if args.dry_run {
         let mut verdicts = Vec::new();
-        for workspace in &targets {
-            let examined = workspaces::examine(workspace)?;
+        for target in &targets {
+            let workspace = &target.view.workspace;
+            let examined = match workspaces::examine(workspace) {
+                Err(error) if force != Force::No => Examined::unreadable(&error),
+                examined => examined?,
+            };
             let is_free = !workspace.is_pinned
                 && workspace.status == WorkspaceStatus::Kept
                 && examined.findings.living.is_empty();
@@ -93,7 +114,8 @@ pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) 
             verdicts.push(json!({ "workspace": workspace.id, "goes": goes, "objections": examined.objections }));
         }
         cx.ui.answer(&verdicts, |text| {
-            for (workspace, verdict) in targets.iter().zip(&verdicts) {
+            for (target, verdict) in targets.iter().zip(&verdicts) {
+                let workspace = &target.view.workspace;
                 let objections: Vec<_> =
                     verdict["objections"].as_array().into_iter().flatten().filter_map(|one| one.as_str()).collect();
                 text.line(match (verdict["goes"] == true, objections.is_empty()) {
@@ -108,8 +130,9 @@ pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) 
         return Ok(ExitCode::SUCCESS);
     }
     let mut removed = Vec::new();
-    for workspace in &targets {
-        removed.push(workspaces::remove(session, workspace, force)?);
+    for target in &targets {
+        let workspace = &target.view.workspace;
+        removed.push(workspaces.with_records(target, |records| workspaces::remove(records, workspace, force))?);
     }
     cx.ui.answer(&removed, |text| {
         for one in &removed {
@@ -122,23 +145,24 @@ pub(super) fn rm(cx: &mut CommandContext, session: &mut Session, args: &RmArgs) 
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn gc(cx: &mut CommandContext, session: &mut Session, args: &GcArgs) -> Result<ExitCode> {
+pub(super) fn gc(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, args: &GcArgs) -> Result<ExitCode> {
     let given = Rules { older_than: args.older_than, keep: args.keep, max_bytes: args.max_bytes };
     let has_rule = given.older_than.is_some() || given.keep.is_some() || given.max_bytes.is_some();
-    let rules = if has_rule { given } else { workspaces::default_rules(session)? };
-    let now = session.now()?;
-    let verdicts = workspaces::judge(session, &rules, now)?;
+    let rules = if has_rule { given } else { workspaces::default_rules(workspaces.place())? };
+    let now = workspaces.now()?;
+    let reach = if args.all { Reach::User } else { Reach::Store };
+    let verdicts = workspaces::judge(workspaces, reach, &rules, now)?;
     let mut failed = Vec::new();
     let mut freed = 0;
     if !args.dry_run {
-        for removed in workspaces::collect(session, &verdicts)? {
+        for removed in workspaces::collect(workspaces, &verdicts)? {
             match removed {
                 Ok(removed) => freed += removed.freed.unwrap_or_default(),
                 Err(error) => failed.push(error.full_message()),
             }
         }
     }
-    let packed = if args.dry_run { Vec::new() } else { workspaces::upkeep(session)? };
+    let packed = if args.dry_run { Vec::new() } else { workspaces::upkeep(workspaces)? };
     for failure in &failed {
         cx.ui.warn(failure);
     }

@@ -11,8 +11,9 @@ use waypost_workspace::workspaces::Name;
 use crate::CommandContext;
 use crate::ui::{DIM, cell, styled};
 use waypost::bytes;
+use waypost::place::Place;
 use waypost::session::Session;
-use waypost::workspaces::{self, WorkspaceRequest};
+use waypost::workspaces::{self, UserWorkspaces, WorkspaceRequest};
 
 /// List everything that was saved of this repository, or delete some of it
 ///
@@ -23,6 +24,16 @@ pub(super) struct SnapshotsArgs {
     /// Snapshot to delete; may be given repeatedly
     #[arg(long, value_name = "SNAPSHOT")]
     remove: Vec<String>,
+    /// List everything that was saved of your workspaces, whatever their repository
+    #[arg(long, conflicts_with = "remove")]
+    all: bool,
+}
+
+impl SnapshotsArgs {
+    /// Returns whether it is about snapshots of any repository.
+    pub(super) fn is_of_user(&self) -> bool {
+        self.all || !self.remove.is_empty()
+    }
 }
 
 /// Restore a snapshot, in a new workspace or an existing one
@@ -44,9 +55,14 @@ pub(super) struct ExportArgs {
     file: PathBuf,
 }
 
-pub(super) fn snapshot(cx: &mut CommandContext, session: &mut Session, reference: &str) -> Result<ExitCode> {
-    let workspace = workspaces::find(session, reference)?.workspace;
-    let saved = workspaces::snapshot(session, &workspace)?;
+pub(super) fn snapshot(
+    cx: &mut CommandContext,
+    workspaces: &mut UserWorkspaces<'_>,
+    reference: &str,
+) -> Result<ExitCode> {
+    let found = workspaces.find(reference)?;
+    let workspace = &found.view.workspace;
+    let saved = workspaces.with_records(&found, |records| workspaces::snapshot(records, workspace))?;
     for path in &saved.left_out {
         cx.ui.warn(&format!("{path} is not saved: it is another repository, or not a regular file"));
     }
@@ -56,14 +72,19 @@ pub(super) fn snapshot(cx: &mut CommandContext, session: &mut Session, reference
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn snapshots(cx: &mut CommandContext, session: &mut Session, args: &SnapshotsArgs) -> Result<ExitCode> {
+pub(super) fn snapshots(
+    cx: &mut CommandContext,
+    workspaces: &mut UserWorkspaces<'_>,
+    args: &SnapshotsArgs,
+) -> Result<ExitCode> {
+    let place = workspaces.place();
     if !args.remove.is_empty() {
         let names = args.remove.iter().map(|name| Name::try_from(name.clone())).collect::<Result<Vec<_>>>()?;
         // All or nothing, as far as the names are concerned.
-        names.iter().try_for_each(|name| workspaces::find_snapshot(session, name).map(drop))?;
+        names.iter().try_for_each(|name| workspaces::find_snapshot(place, name).map(drop))?;
         let mut removed = Vec::new();
         for name in &names {
-            removed.push(workspaces::remove_snapshot(session, name)?);
+            removed.push(workspaces::remove_snapshot(place, name)?);
         }
         cx.ui.answer(&removed, |text| {
             for one in &removed {
@@ -72,8 +93,8 @@ pub(super) fn snapshots(cx: &mut CommandContext, session: &mut Session, args: &S
         })?;
         return Ok(ExitCode::SUCCESS);
     }
-    let all = workspaces::snapshots(session)?;
-    let now = session.now()?;
+    let all = if args.all { workspaces::all_snapshots(place)? } else { workspaces::snapshots(place)? };
+    let now = workspaces.now()?;
     cx.ui.answer(&all, |text| {
         let titles = ["ID", "SAVED", "SIZE", "ORIGIN", "KEPT IN"].map(|title| styled(DIM, title));
         let rows = all.iter().map(|one| {
@@ -103,7 +124,7 @@ pub(super) fn restore(cx: &mut CommandContext, session: &mut Session, args: &Res
     let workspace = if let Some(into) = &args.into {
         workspaces::find(session, into)?.workspace
     } else {
-        let saved = workspaces::find_snapshot(session, &name)?;
+        let saved = workspaces::find_snapshot(&session.place, &name)?;
         // The snapshot's commit may exist only in the snapshot, so the new workspace starts from the current commit.
         let request = WorkspaceRequest { strategy: Some(saved.strategy), ..WorkspaceRequest::default() };
         workspaces::create(session, &request, &mut |step| cx.ui.note(step))?.workspace
@@ -121,9 +142,9 @@ pub(super) fn restore(cx: &mut CommandContext, session: &mut Session, args: &Res
     Ok(ExitCode::SUCCESS)
 }
 
-pub(super) fn export(cx: &mut CommandContext, session: &Session, args: &ExportArgs) -> Result<ExitCode> {
+pub(super) fn export(cx: &mut CommandContext, place: &Place, args: &ExportArgs) -> Result<ExitCode> {
     let name = Name::try_from(args.snapshot.clone())?;
-    workspaces::export(session, &name, &args.file)?;
+    workspaces::export(place, &name, &args.file)?;
     cx.ui.answer(&json!({ "snapshot": name, "file": path_text::to_text(&args.file) }), |text| {
         text.line(format!("Wrote {name} to {}", args.file.display()));
     })?;

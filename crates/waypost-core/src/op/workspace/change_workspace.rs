@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::model::{Identity, Workspace, WorkspaceStatus};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::path_text;
+use crate::time::Timestamp;
 use crate::work::jobs;
 
 /// Updates the record of a workspace.
@@ -50,6 +51,48 @@ pub struct ChangeWorkspace {
     pub note: Option<String>,
 }
 
+impl ChangeWorkspace {
+    /// Returns a change of a workspace that sets nothing yet. The workspace is an id, a prefix of it, or its job.
+    pub fn of(workspace: impl Into<String>) -> ChangeWorkspace {
+        ChangeWorkspace {
+            workspace: workspace.into(),
+            job: None,
+            context: None,
+            status: None,
+            identity: None,
+            size: None,
+            pinned: None,
+            snapshot: None,
+            merge_commit: None,
+            pr_url: None,
+            note: None,
+        }
+    }
+
+    /// Applies the change to a record, except for a change of the job.
+    pub fn apply_to(&self, workspace: &mut Workspace, now: Timestamp) -> Result<()> {
+        if let Some(status) = self.status.filter(|status| *status != workspace.status) {
+            workspace.move_to(status, now)?;
+        }
+        workspace.identity = self.identity.or(workspace.identity);
+        workspace.size = self.size.or(workspace.size);
+        workspace.is_pinned = self.pinned.unwrap_or(workspace.is_pinned);
+        for (field, new) in [
+            (&mut workspace.snapshot, &self.snapshot),
+            (&mut workspace.merge_commit, &self.merge_commit),
+            (&mut workspace.pr_url, &self.pr_url),
+        ] {
+            if new.is_some() {
+                field.clone_from(new);
+            }
+        }
+        if let Some(note) = &self.note {
+            workspace.note = Some(note.clone()).filter(|note| !note.is_empty());
+        }
+        Ok(())
+    }
+}
+
 impl Operation for ChangeWorkspace {
     const NAME: &'static str = "change_workspace";
     const SUMMARY: &'static str = "Update the record of a workspace";
@@ -62,18 +105,7 @@ impl StoreOperation for ChangeWorkspace {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {
         let before = jobs::find_workspace(cx, &self.workspace)?;
         let mut after = before.clone();
-        if let Some(status) = self.status.filter(|status| *status != before.status) {
-            after.move_to(status, cx.now)?;
-        }
-        after.identity = self.identity.or(after.identity);
-        after.size = self.size.or(after.size);
-        after.is_pinned = self.pinned.unwrap_or(after.is_pinned);
-        after.snapshot = self.snapshot.or(after.snapshot);
-        after.merge_commit = self.merge_commit.or(after.merge_commit);
-        after.pr_url = self.pr_url.or(after.pr_url);
-        if let Some(note) = self.note {
-            after.note = Some(note).filter(|note| !note.is_empty());
-        }
+        self.apply_to(&mut after, cx.now)?;
         if let Some(reference) = &self.job {
             let job = jobs::find_job(cx, reference)?;
             after.job_id = Some(job.id.clone());

@@ -1,5 +1,6 @@
 //! Workspaces: found, measured, saved, delivered, and never removed with work in them.
 
+mod deleted;
 mod mirrors;
 mod mounts;
 mod remove;
