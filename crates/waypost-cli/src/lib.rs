@@ -166,6 +166,7 @@ commands! {
     "template" => template;
     "job" => job;
     "worker" => worker;
+    "machine" => machine;
     "ws" ["workspace"] => ws;
     "status" => status;
     "events" => events;
@@ -339,7 +340,6 @@ impl CommandContext {
         self.session_by(Session::create)
     }
 
-    fn session_by(&mut self, open: fn(Place) -> Result<Session>) -> Result<Session> {
     /// Opens the store, if there is one here. There is none outside of a repository, and none in a workspace whose store is
     /// gone.
     fn session_if_any(&mut self) -> Result<(Place, Option<Session>)> {
@@ -350,6 +350,7 @@ impl CommandContext {
         Ok((place, Some(self.session()?)))
     }
 
+    fn session_by(&mut self, open: fn(Place) -> Result<Session>) -> Result<Session> {
         self.uses_store = true;
         let place = self.place()?;
         let shown = place.warnings.len();

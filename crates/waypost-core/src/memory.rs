@@ -11,9 +11,9 @@ use crate::id::{
 };
 use crate::model::{
     Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, DeferredChanges, Dependency, DependencyKind, Event,
-    EventQuery, Job, JobQuery, Lease, Message, MessageState, NewEvent, Notice, Progress, Reach, Repository,
-    SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace, WorkspaceQuery,
-    Worktree,
+    EventQuery, Job, JobQuery, Lease, LogPiece, Machine, Message, MessageState, NewEvent, Notice, Progress, Reach,
+    Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace,
+    WorkspaceQuery, Worktree,
 };
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
@@ -42,6 +42,8 @@ struct Rows {
     notices: BTreeMap<String, Notice>,
     deferred: BTreeMap<String, DeferredChanges>,
     jobs: BTreeMap<JobId, Job>,
+    logs: BTreeMap<(JobId, u64), LogPiece>,
+    machines: BTreeMap<String, Machine>,
     workspaces: BTreeMap<WorkspaceId, Workspace>,
     anchor: Anchor,
     epoch_floor: u64,
@@ -741,6 +743,41 @@ impl Tx for MemoryTx<'_> {
         jobs.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
         jobs.truncate(query.limit as usize);
         Ok(jobs)
+    }
+
+    fn log_put(&mut self, piece: &LogPiece) -> Result<()> {
+        if !self.rows.jobs.contains_key(&piece.job_id) {
+            return Err(Error::internal(format!("there is no job {}", piece.job_id)));
+        }
+        self.rows.logs.insert((piece.job_id.clone(), piece.first_byte), piece.clone());
+        Ok(())
+    }
+
+    fn log_list(&mut self, job: &JobId, after: u64, limit: u32) -> Result<Vec<LogPiece>> {
+        let of_job = self.rows.logs.values().filter(|piece| piece.job_id == *job && piece.next_byte() > after);
+        Ok(of_job.take(limit as usize).cloned().collect())
+    }
+
+    fn log_last(&mut self, job: &JobId) -> Result<Option<LogPiece>> {
+        Ok(self.rows.logs.values().rfind(|piece| piece.job_id == *job).cloned())
+    }
+
+    fn log_trim(&mut self, job: &JobId, before: u64) -> Result<()> {
+        self.rows.logs.retain(|_, piece| piece.job_id != *job || piece.next_byte() > before);
+        Ok(())
+    }
+
+    fn machine_put(&mut self, machine: &Machine) -> Result<()> {
+        self.rows.machines.insert(machine.name.clone(), machine.clone());
+        Ok(())
+    }
+
+    fn machine_get(&mut self, name: &str) -> Result<Option<Machine>> {
+        Ok(self.rows.machines.get(name).cloned())
+    }
+
+    fn machine_list(&mut self) -> Result<Vec<Machine>> {
+        Ok(self.rows.machines.values().cloned().collect())
     }
 
     fn workspace_put(&mut self, workspace: &Workspace) -> Result<()> {

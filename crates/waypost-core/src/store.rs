@@ -9,9 +9,9 @@ use crate::clock::{self, Anchor, Reading, Remembered};
 use crate::error::Result;
 use crate::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use crate::model::{
-    Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, Message,
-    NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery,
-    Workspace, WorkspaceQuery, Worktree,
+    Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, LogPiece,
+    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow,
+    WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
 };
 use crate::time::Timestamp;
 
@@ -269,6 +269,22 @@ pub trait Tx {
     fn job_get(&mut self, id: &JobId) -> Result<Option<Job>>;
     /// Returns jobs, newest first.
     fn job_list(&mut self, query: &JobQuery) -> Result<Vec<Job>>;
+
+    /// Inserts a piece of a job's output, or replaces the one with the same first byte.
+    fn log_put(&mut self, piece: &LogPiece) -> Result<()>;
+    /// Returns the pieces of a job's output that end after a position, in order.
+    fn log_list(&mut self, job: &JobId, after: u64, limit: u32) -> Result<Vec<LogPiece>>;
+    /// Returns the last piece of a job's output.
+    fn log_last(&mut self, job: &JobId) -> Result<Option<LogPiece>>;
+    /// Deletes the pieces of a job's output that end at or before a position.
+    fn log_trim(&mut self, job: &JobId, before: u64) -> Result<()>;
+
+    /// Inserts a machine, or replaces the one with its name.
+    fn machine_put(&mut self, machine: &Machine) -> Result<()>;
+    /// Returns a machine.
+    fn machine_get(&mut self, name: &str) -> Result<Option<Machine>>;
+    /// Returns all machines, by name.
+    fn machine_list(&mut self) -> Result<Vec<Machine>>;
 
     /// Inserts a workspace, or replaces the one with its id.
     fn workspace_put(&mut self, workspace: &Workspace) -> Result<()>;

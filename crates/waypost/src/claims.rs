@@ -484,6 +484,7 @@ mod tests {
             next_worktree: None,
             next_repository: None,
             machine: None,
+            new_machine: false,
             settings: Settings::default(),
             retry_of: None,
         };

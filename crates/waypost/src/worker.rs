@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use waypost_core::id::{JobId, RepositoryId, WorktreeId};
 use waypost_core::model::{EventQuery, JobStatus, TaskStatus};
-use waypost_core::op::{JobView, ListEvents, ListJobs, ListRepositories, ListTasks, RegisterAgent};
+use waypost_core::op::{JobView, ListEvents, ListJobs, ListRepositories, ListTasks, NoteMachine, RegisterAgent};
 use waypost_core::{Error, Kind, Result};
 use waypost_workspace::jobs as processes;
 
@@ -115,6 +115,9 @@ impl Worker {
             timeout_ms: None,
             max_claims: None,
         })?;
+        let report_machine = NoteMachine { machine: machine.clone(), worker: true };
+        session.write(report_machine.clone())?;
+        let mut next_report = Instant::now() + jobs::MACHINE_INTERVAL;
         let repositories = self.repositories(session)?;
         let mut tally = Tally::default();
         let mut running = Self::still_running(session, &machine)?;
@@ -125,6 +128,10 @@ impl Worker {
             for ended in Self::collect_ended_jobs(session, &mut running, &mut tally, report)? {
                 self.check_program(&ended)?;
                 failures.count(&ended);
+            }
+            if Instant::now() >= next_report {
+                next_report = Instant::now() + jobs::MACHINE_INTERVAL;
+                session.write(report_machine.clone())?;
             }
             if shutdown.count() > 0 {
                 return self.drain(session, running, tally, &shutdown, report);
@@ -235,6 +242,7 @@ impl Worker {
             next_worktree: self.worktree_id.clone(),
             next_repository: self.repository.clone(),
             machine: Some(machine.to_owned()),
+            new_machine: true,
             settings,
             retry_of: None,
         };

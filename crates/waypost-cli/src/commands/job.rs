@@ -18,7 +18,7 @@ use crate::spans::{format_duration, parse_duration};
 use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 use crate::work::{json_or_text, parse_enum, wait_for};
 use waypost::environment::WAYPOST_JOB;
-use waypost::jobs::{self, Request, Settings};
+use waypost::jobs::{self, LogPlace, Request, Settings};
 use waypost::ops::job::GetLog;
 use waypost::place::expand;
 use waypost::repos::Repo;
@@ -93,12 +93,8 @@ pub(crate) struct StartArgs {
     /// Return as soon as the job runs
     #[arg(long, short)]
     detach: bool,
-    /// Queue the job for a worker, on any machine or on the one that --on names
-    #[arg(long)]
-    queue: bool,
-    /// Machine that runs the job; implies --queue
-    #[arg(long, value_name = "MACHINE")]
-    on: Option<String>,
+    #[command(flatten)]
+    placement: PlacementArgs,
     /// Take the uncommitted changes of the checkout along, including untracked files; they are uncommitted in the
     /// workspace, too
     #[arg(long, conflicts_with_all = ["workspace", "queue", "on"])]
@@ -108,6 +104,20 @@ pub(crate) struct StartArgs {
     /// Command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<String>,
+}
+
+/// The options that say where a job runs.
+#[derive(clap::Args)]
+struct PlacementArgs {
+    /// Queue the job for a worker, on any machine or on the one that --on names
+    #[arg(long)]
+    queue: bool,
+    /// Machine that runs the job, as way machine list names it; implies --queue
+    #[arg(long, value_name = "MACHINE")]
+    on: Option<String>,
+    /// Accept a machine that has not run a worker or a job in this store yet
+    #[arg(long, requires = "on")]
+    new_machine: bool,
 }
 
 /// The options that say how a job runs.
@@ -303,7 +313,7 @@ impl HowArgs {
 
 fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Result<ExitCode> {
     let input = args.input.as_deref().map(|given| json_or_text("the input", given)).transpose()?;
-    let is_queued = args.queue || args.on.is_some();
+    let is_queued = args.placement.queue || args.placement.on.is_some();
     let mut settings = args.how.settings(session);
     settings.launcher = (!is_queued).then(processes::own_identity);
     let repository = cx.global.repo.as_ref().map(|path| {
@@ -321,7 +331,7 @@ fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Re
             cx.ui.warn(&format!("{warning}; --include-changes takes them along"));
         }
     }
-    let machine = if is_queued { args.on.clone() } else { Some(workspaces::machine(session)?) };
+    let machine = if is_queued { args.placement.on.clone() } else { Some(workspaces::machine(session)?) };
     let job = jobs::create(
         session,
         Request {
@@ -337,6 +347,7 @@ fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Re
             next_worktree: None,
             next_repository: None,
             machine,
+            new_machine: args.placement.new_machine,
             settings,
             retry_of: None,
         },
@@ -537,7 +548,8 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
 
 fn logs(cx: &mut CommandContext, session: &mut Session, args: &LogsArgs) -> Result<ExitCode> {
     let (id, log) = match jobs::job_and_log(session, &args.job) {
-        Ok((job, log)) => (job.id.to_string(), Log::Local(log)),
+        Ok((job, LogPlace::File(file))) => (job.id.to_string(), Log::Local(file)),
+        Ok((job, LogPlace::Store)) => (job.id.to_string(), Log::Stored),
         // The job may run on the server's machine.
         Err(error) if error.kind() == waypost_core::Kind::NotFound && session.is_served() => {
             (jobs::show(session, &args.job)?.job.id.to_string(), Log::Remote)
@@ -570,6 +582,8 @@ fn logs(cx: &mut CommandContext, session: &mut Session, args: &LogsArgs) -> Resu
 enum Log {
     /// A file of this machine.
     Local(PathBuf),
+    /// The end of it, which the store has.
+    Stored,
     /// A file that the server reads.
     Remote,
 }
@@ -591,8 +605,9 @@ impl Log {
     fn tail(&self, session: &mut Session, job: &str, max: Option<u64>) -> Result<Vec<u8>> {
         match (self, max) {
             (Log::Local(file), max) => Ok(jobs::tail(file, max.unwrap_or(u64::MAX))),
+            (Log::Stored, Some(max)) => Ok(jobs::read_stored(session, job, None, max)?.text.into_bytes()),
             (Log::Remote, Some(max)) => fetch_log(session, &json!({ "job": job, "tail": max })).map(|(end, _)| end),
-            (Log::Remote, None) => {
+            (Log::Remote | Log::Stored, None) => {
                 let (mut all, mut at) = (Vec::new(), 0);
                 loop {
                     let (part, next) = self.read_from(session, job, at)?;
@@ -613,6 +628,12 @@ impl Log {
                 let part: Part = job_log::read_from(file, at, 1 << 20);
                 let next = part.next();
                 Ok((part.bytes, next))
+            }
+            Log::Stored => {
+                let part = jobs::read_stored(session, job, Some(at), 1 << 20)?;
+                let next = part.from + part.text.len() as u64;
+                // Without new output, the position stays.
+                Ok(if part.text.is_empty() { (Vec::new(), at) } else { (part.text.into_bytes(), next) })
             }
             Log::Remote => fetch_log(session, &json!({ "job": job, "from": at })),
         }
@@ -695,6 +716,7 @@ fn retry(cx: &mut CommandContext, session: &mut Session, args: &RetryArgs) -> Re
             next_worktree: None,
             next_repository: None,
             machine,
+            new_machine: true,
             settings,
             retry_of: Some(before.id),
         },

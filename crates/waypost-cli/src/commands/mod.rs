@@ -28,6 +28,7 @@ pub(super) mod job;
 pub(super) mod label;
 pub(super) mod list;
 pub(super) mod log;
+pub(super) mod machine;
 pub(super) mod mcp;
 pub(super) mod merge_driver;
 pub(super) mod migrate;

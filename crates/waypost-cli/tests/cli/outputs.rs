@@ -175,7 +175,7 @@ fn store_facts() {
         &expect![[r#"
             path                   /sandbox/repo/.git/waypost/state.db
             chosen                 default: one store per repository, shared by its worktrees
-            schema                 7
+            schema                 8
             journal_mode           wal
             synchronous            full
             foreign_keys           on
@@ -186,8 +186,10 @@ fn store_facts() {
             deferred_changes       0 rows
             dependencies           0 rows
             events                 3 rows
+            job_logs               0 rows
             jobs                   0 rows
             leases                 0 rows
+            machines               0 rows
             messages               0 rows
             notices                0 rows
             repositories           1 row
@@ -221,6 +223,7 @@ fn configuration_with_origins() {
             jobs.env                        -       further environment variables that jobs inherit
             jobs.grace                      3s      time between asking a job to end and killing it
             jobs.log_limit                  64MiB   maximum size of the kept output of a job
+            jobs.shared_log                 1MiB    size of a job's output that a store shared by machines keeps for the others
             jobs.timeout                    -       maximum run time of a job
             lease.ttl                       -       time until an agent's claim expires without a renewal [default: 30m for issues, 10m for tasks]
             lease.ttl_human                 -       time until a person's claim expires without a renewal [default: it lasts until it is released]

@@ -165,6 +165,27 @@ impl Job {
     }
 }
 
+/// A piece of the output of a job, kept in a store that several machines share.
+///
+/// Every byte of the output is one byte of the text, so that positions in both agree: bytes that are not UTF-8, and NUL, are
+/// replaced by `?`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LogPiece {
+    /// The job.
+    pub job_id: JobId,
+    /// The position of its first byte in the output.
+    pub first_byte: u64,
+    /// The output.
+    pub text: String,
+}
+
+impl LogPiece {
+    /// Returns the position after its last byte.
+    pub fn next_byte(&self) -> u64 {
+        self.first_byte + self.text.len() as u64
+    }
+}
+
 /// A filter of jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JobQuery {

@@ -56,6 +56,7 @@ operations! {
         list_notices::ListNotices,
     }
     job {
+        append_log::AppendLog,
         begin_supervision::BeginSupervision,
         cancel_job::CancelJob,
         choose_base::ChooseBase,
@@ -63,8 +64,13 @@ operations! {
         finish_job::FinishJob,
         list_jobs::ListJobs,
         note_job::NoteJob,
+        read_stored_log::ReadStoredLog,
         record_job_started::RecordJobStarted,
         show_job::ShowJob,
+    }
+    machine {
+        list_machines::ListMachines,
+        note_machine::NoteMachine,
     }
     message {
         ack_message::AckMessage,

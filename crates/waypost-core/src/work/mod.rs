@@ -13,6 +13,7 @@ pub(crate) mod find;
 pub(crate) mod inbox;
 pub(crate) mod jobs;
 pub(crate) mod lease;
+pub(crate) mod machines;
 pub mod places;
 pub mod plan;
 pub(crate) mod progress;

@@ -6,6 +6,7 @@ mod bases;
 mod clocks;
 mod corpus;
 mod harness;
+mod machines;
 mod merge;
 mod operations;
 mod places;

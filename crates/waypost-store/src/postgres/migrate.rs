@@ -20,6 +20,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0005_bases.sql"),
     include_str!("migrations/0006_reach.sql"),
     include_str!("migrations/0007_deferred_changes.sql"),
+    include_str!("migrations/0008_machines.sql"),
 ];
 
 /// The schema version this program reads and writes.

@@ -1,7 +1,7 @@
-//! Jobs and workspaces.
+//! Jobs, their output, machines and workspaces.
 
 use waypost_core::id::{RepositoryId, WorktreeId};
-use waypost_core::model::{Job, JobQuery, JobStatus, Workspace, WorkspaceQuery};
+use waypost_core::model::{Job, JobQuery, JobStatus, LogPiece, Machine, Workspace, WorkspaceQuery};
 
 use super::Query;
 use crate::cell::cells;
@@ -49,6 +49,36 @@ table! {
         updated_at: timestamp,
         started_at: maybe_timestamp,
         finished_at: maybe_timestamp,
+    }
+}
+
+table! {
+    struct LogPiece as log_piece;
+    /// Replaces in place.
+    pub(crate) const LOG_PUT: upsert into job_logs;
+    key {
+        job_id: parsed,
+        first_byte: number,
+    }
+    columns {
+        text: text,
+    }
+    computed {
+        next_byte: LogPiece::next_byte,
+    }
+}
+
+table! {
+    struct Machine as machine;
+    /// Replaces in place.
+    pub(crate) const MACHINE_PUT: upsert into machines;
+    key {
+        name: text,
+    }
+    columns {
+        first_seen: timestamp,
+        last_seen: timestamp,
+        worker_seen: maybe_timestamp,
     }
 }
 
@@ -109,6 +139,19 @@ pub(crate) const JOB_LIST_OF_TASK: &str = select!(
         AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%')
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
+
+/// Along the primary key. A job has few pieces.
+pub(crate) const LOG_LIST: &str =
+    select!(log_piece, "job_logs WHERE job_id = ?1 AND next_byte > ?2 ORDER BY first_byte LIMIT ?3");
+/// Along the primary key: the last row.
+pub(crate) const LOG_LAST: &str = select!(log_piece, "job_logs WHERE job_id = ?1 ORDER BY first_byte DESC LIMIT 1");
+/// Along the primary key. A job has few pieces.
+pub(crate) const LOG_TRIM: &str = "DELETE FROM job_logs WHERE job_id = ?1 AND next_byte <= ?2";
+
+/// By primary key.
+pub(crate) const MACHINE_GET: &str = select!(machine, "machines WHERE name = ?1");
+/// Along the primary key.
+pub(crate) const MACHINE_LIST: &str = select!(machine, "machines ORDER BY name");
 
 /// By primary key.
 pub(crate) const WORKSPACE_GET: &str = select!(workspace, "workspaces WHERE id = ?1");

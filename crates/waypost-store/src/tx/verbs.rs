@@ -3,9 +3,9 @@
 use waypost_core::clock::{Anchor, Reading, Remembered};
 use waypost_core::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
-    Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, Message,
-    NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery,
-    Workspace, WorkspaceQuery, Worktree,
+    Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, LogPiece,
+    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow,
+    WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::store::Tx;
 use waypost_core::time::Timestamp;
@@ -433,6 +433,34 @@ impl Tx for SqlTx<'_> {
 
     fn job_list(&mut self, query: &JobQuery) -> Result<Vec<Job>> {
         self.listed(sql::job_list(query))
+    }
+
+    fn log_put(&mut self, piece: &LogPiece) -> Result<()> {
+        self.put(piece)
+    }
+
+    fn log_list(&mut self, job: &JobId, after: u64, limit: u32) -> Result<Vec<LogPiece>> {
+        self.all(sql::LOG_LIST, cells![job.as_str(), after, limit])
+    }
+
+    fn log_last(&mut self, job: &JobId) -> Result<Option<LogPiece>> {
+        self.one(sql::LOG_LAST, cells![job.as_str()])
+    }
+
+    fn log_trim(&mut self, job: &JobId, before: u64) -> Result<()> {
+        self.run(sql::LOG_TRIM, cells![job.as_str(), before])
+    }
+
+    fn machine_put(&mut self, machine: &Machine) -> Result<()> {
+        self.put(machine)
+    }
+
+    fn machine_get(&mut self, name: &str) -> Result<Option<Machine>> {
+        self.one(sql::MACHINE_GET, cells![name])
+    }
+
+    fn machine_list(&mut self) -> Result<Vec<Machine>> {
+        self.all(sql::MACHINE_LIST, &[])
     }
 
     fn workspace_put(&mut self, workspace: &Workspace) -> Result<()> {

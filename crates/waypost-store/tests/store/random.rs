@@ -38,7 +38,7 @@ pub(crate) fn every_query_returns_the_same_as_the_reference(store: &mut dyn Stor
 
 /// Puts, replaces or removes one row.
 fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
-    match dice.roll(22) {
+    match dice.roll(23) {
         0 => {
             world.repositories.push(World::repository(dice));
             tx.repository_put(world.repositories.last().unwrap()).unwrap();
@@ -117,6 +117,11 @@ fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
             world.workspaces.push(world.workspace(dice));
             tx.workspace_put(world.workspaces.last().unwrap()).unwrap();
         }
+        21 if !world.jobs.is_empty() => match dice.roll(4) {
+            0 => tx.log_trim(&dice.pick(&world.jobs).id, u64::from(dice.small())).unwrap(),
+            1 => tx.machine_put(&world.machine(dice)).unwrap(),
+            _ => tx.log_put(&world.log_piece(dice)).unwrap(),
+        },
         _ if dice.roll(3) == 0 => tx.notice_remove(&dice.text()).unwrap(),
         _ if dice.roll(3) == 0 => tx.deferred_remove(&dice.text()).unwrap(),
         _ if dice.roll(2) == 0 => tx.deferred_put(&world.deferred(dice)).unwrap(),
@@ -249,5 +254,11 @@ fn query_jobs(tx: &mut dyn Tx, world: &World, dice: &mut Dice, limit: u32) -> St
     let workspaces = tx.workspace_list(&query).unwrap();
     let job = world.jobs.last().map(|job| tx.job_get(&job.id).unwrap());
     let workspace = world.workspaces.last().map(|row| tx.workspace_get(&row.id).unwrap());
-    format!("{jobs:?} {workspaces:?} {job:?} {workspace:?}")
+    let logs = world.jobs.last().map(|job| {
+        let (after, limit) = (dice.pick(&[0, 1, 8, 1 << 33]), limit.min(9));
+        (tx.log_list(&job.id, after, limit).unwrap(), tx.log_last(&job.id).unwrap())
+    });
+    let name = dice.pick(&world.agents).name;
+    let machines = (tx.machine_get(&name).unwrap(), tx.machine_list().unwrap());
+    format!("{jobs:?} {workspaces:?} {job:?} {workspace:?} {logs:?} {machines:?}")
 }

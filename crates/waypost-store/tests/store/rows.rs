@@ -9,9 +9,9 @@ use waypost_core::id::{
 };
 use waypost_core::model::{
     Agent, AgentStatus, Checkpoint, CheckpointKind, DeferredChanges, Dependency, DependencyKind, Identity, Job,
-    JobStatus, Lease, Message, MessageKind, MessageState, NewEvent, News, Notice, Phase, ProcessIdentity, Reach,
-    Repository, Role, SavedAnswer, Source, Strategy, Task, TaskStatus, Template, Urgency, Variable, Vcs, Workflow,
-    WorkflowStatus, Workspace, WorkspaceStatus, Worktree, kind,
+    JobStatus, Lease, LogPiece, Machine, Message, MessageKind, MessageState, NewEvent, News, Notice, Phase,
+    ProcessIdentity, Reach, Repository, Role, SavedAnswer, Source, Strategy, Task, TaskStatus, Template, Urgency,
+    Variable, Vcs, Workflow, WorkflowStatus, Workspace, WorkspaceStatus, Worktree, kind,
 };
 use waypost_core::time::Timestamp;
 
@@ -75,7 +75,7 @@ impl Dice {
         format!("{}{number}", self.pick(&["x", "X", "é", "_", "-", " ", "日"]))
     }
 
-    fn small(&mut self) -> u32 {
+    pub(crate) fn small(&mut self) -> u32 {
         self.pick(&[0, 1, 2, 7, u32::MAX])
     }
 
@@ -374,6 +374,19 @@ impl World {
             changes: dice.value(),
             worktree_id: self.worktree_id(dice),
             created_at: dice.moment(),
+        }
+    }
+
+    pub(crate) fn log_piece(&self, dice: &mut Dice) -> LogPiece {
+        LogPiece { job_id: dice.pick(&self.jobs).id, first_byte: u64::from(dice.small()), text: dice.text() }
+    }
+
+    pub(crate) fn machine(&self, dice: &mut Dice) -> Machine {
+        Machine {
+            name: dice.pick(&self.agents).name,
+            first_seen: dice.moment(),
+            last_seen: dice.moment(),
+            worker_seen: dice.maybe(Dice::moment),
         }
     }
 

@@ -9,9 +9,9 @@ use waypost_core::clock::{Anchor, Doubt, Remembered};
 use waypost_core::id::{AgentId, Entropy, MessageId, RepositoryId, TaskId, WorkflowId, WorktreeId};
 use waypost_core::model::{
     Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, DeferredChanges, Dependency, DependencyKind,
-    EventQuery, Job, JobQuery, Lease, Message, MessageKind, MessageState, NewEvent, Notice, Reach, Repository, Role,
-    SavedAnswer, Source, Task, TaskStatus, Template, Urgency, Vcs, Workflow, WorkflowStatus, Workspace, WorkspaceQuery,
-    Worktree,
+    EventQuery, Job, JobQuery, Lease, LogPiece, Message, MessageKind, MessageState, NewEvent, Notice, Reach,
+    Repository, Role, SavedAnswer, Source, Task, TaskStatus, Template, Urgency, Vcs, Workflow, WorkflowStatus,
+    Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
@@ -432,6 +432,7 @@ pub(crate) fn g3_a_row_with_a_missing_reference_is_refused(store: &mut dyn Store
             put!("job", job_put, Job { worktree_id: nowhere.clone(), ..world.job(dice) }),
             put!("job in repository", job_put, Job { repository_id: elsewhere.clone(), ..world.job(dice) }),
             put!("job of agent", job_put, Job { agent_id: Some(agent), ..world.job(dice) }),
+            put!("piece of a log", log_put, LogPiece { job_id: world.job(dice).id, first_byte: 0, text: dice.text() }),
             put!("workspace", workspace_put, Workspace { worktree_id: nowhere.clone(), ..world.workspace(dice) }),
             put!(
                 "workspace in repository",

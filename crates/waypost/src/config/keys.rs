@@ -75,6 +75,12 @@ pub static KEYS: &[Key] = &[
     personal("jobs.env", ValueKind::Words, None, "further environment variables that jobs inherit"),
     personal("jobs.grace", ValueKind::Duration, Some("3s"), "time between asking a job to end and killing it"),
     personal("jobs.log_limit", ValueKind::Bytes, Some("64MiB"), "maximum size of the kept output of a job"),
+    personal(
+        "jobs.shared_log",
+        ValueKind::Bytes,
+        Some("1MiB"),
+        "size of a job's output that a store shared by machines keeps for the others",
+    ),
     shared("jobs.timeout", ValueKind::Duration, None, "maximum run time of a job"),
     shared(
         "lease.ttl",

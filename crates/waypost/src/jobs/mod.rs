@@ -5,6 +5,7 @@
 
 mod base;
 pub(crate) mod reap;
+mod shared_log;
 mod supervise;
 
 use std::ffi::OsString;
@@ -22,6 +23,8 @@ use waypost_fs::create_private_dir;
 use waypost_workspace::{job_log, jobs as processes};
 
 pub use reap::recover_interrupted_work;
+pub use shared_log::read_stored;
+pub(crate) use supervise::MACHINE_INTERVAL;
 pub use supervise::supervise;
 
 use crate::bytes;
@@ -107,6 +110,8 @@ pub struct Request {
     pub next_repository: Option<String>,
     /// The machine it runs on. None if any worker may take it.
     pub machine: Option<String>,
+    /// Whether the machine may be one that has not run a worker or a job in the store yet.
+    pub new_machine: bool,
     /// How to run it.
     pub settings: Settings,
     /// The job that this one retries.
@@ -136,6 +141,8 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
         next_worktree: request.next_worktree,
         next_repository: request.next_repository,
         ttl_ms: None,
+        // This machine becomes known when its supervisor begins.
+        new_machine: request.new_machine || request.settings.launcher.is_some(),
         machine: request.machine,
         work_dir: session.place.cwd.clone(),
         retry_of: request.retry_of,
@@ -248,8 +255,17 @@ pub fn cancel(session: &mut Session, job: &str, reason: Option<String>) -> Resul
     Ok(cancelled)
 }
 
-/// Returns a job, with the file of its output on this machine.
-pub fn job_and_log(session: &mut Session, job: &str) -> Result<(Job, PathBuf)> {
+/// Where the output of a job can be read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum LogPlace {
+    /// In a file on this machine.
+    File(PathBuf),
+    /// In the store, which has the end of it.
+    Store,
+}
+
+/// Returns a job, and where its output can be read from this machine.
+pub fn job_and_log(session: &mut Session, job: &str) -> Result<(Job, LogPlace)> {
     let job = show(session, job)?.job;
     let is_here = job.machine.as_ref() == Some(&workspaces::machine(session)?);
     let log = job.log.clone().map_or_else(|| log_path(session, &job.id), Ok)?;
@@ -257,10 +273,26 @@ pub fn job_and_log(session: &mut Session, job: &str) -> Result<(Job, PathBuf)> {
         // A worker on another machine may take it.
         None if session.is_served() => Err(Error::not_found(format!("job {} has not started yet", job.id))),
         Some(machine) if !is_here && (session.is_served() || !log.exists()) => {
+            // A job that prints nothing has no output anywhere.
+            let is_silent = !session.is_served() && (!job.status.is_final() || job.output.is_none());
+            if is_silent || read_stored(session, job.id.as_str(), None, 1)?.is_stored {
+                return Ok((job, LogPlace::Store));
+            }
             Err(Error::not_found(format!("the output of job {} is on {machine}", job.id))
-                .hint("way job show prints the last lines"))
+                .hint("way job show prints the last lines; jobs.shared_log there keeps the output for other machines"))
         }
-        _ => Ok((job, log)),
+        _ => Ok((job, LogPlace::File(log))),
+    }
+}
+
+/// Returns the number of bytes without an incomplete character at the end.
+pub(crate) fn complete_characters(bytes: &[u8]) -> usize {
+    let last = bytes.utf8_chunks().last();
+    let incomplete = last.map_or(&[][..], |chunk| chunk.invalid());
+    // Invalid bytes are the beginning of a character if the only error is that they end too early.
+    match std::str::from_utf8(incomplete) {
+        Err(error) if error.error_len().is_none() => bytes.len() - incomplete.len(),
+        _ => bytes.len(),
     }
 }
 
@@ -332,4 +364,19 @@ pub fn token_hash(secret: &str) -> Option<String> {
 /// Reads the end of the output of a job.
 pub fn tail(log: &Path, max_bytes: u64) -> Vec<u8> {
     job_log::tail(log, max_bytes).bytes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn characters_are_not_split() {
+        for (text, whole) in [("", 0), ("ab", 2), ("aü", 3), ("a🙂", 5)] {
+            assert_eq!(complete_characters(text.as_bytes()), whole, "{text}");
+        }
+        for (bytes, whole) in [(&b"a\xc3"[..], 1), (b"a\xf0\x9f\x99", 1), (b"a\xff", 2), (b"a\xffb", 3), (b"\xc3", 0)] {
+            assert_eq!(complete_characters(bytes), whole, "{bytes:?}");
+        }
+    }
 }

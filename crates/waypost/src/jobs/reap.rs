@@ -7,6 +7,7 @@ use waypost_core::model::Job;
 use waypost_core::op::{ListJobs, ShowJob};
 use waypost_workspace::jobs as processes;
 
+use super::shared_log::SharedLog;
 use super::{finish_operation, settings};
 use crate::session::Session;
 use crate::workspaces;
@@ -51,6 +52,10 @@ fn reap_if_orphaned(session: &mut Session, job: &Job) -> Result<()> {
     }
     let ended = processes::kill_remaining(job.id.as_str(), ORPHAN_GRACE);
     log::debug!("job {} lost its supervisor; ended {ended} of its processes", job.id);
+    // Its supervisor may not have stored the end of its output.
+    if let Some(Err(error)) = SharedLog::of(session, job)?.map(|mut log| log.finish(session)) {
+        log::debug!("cannot store the output of job {}: {}", job.id, error.full_message());
+    }
     let mut operation = finish_operation(&job.id);
     operation.abandoned = true;
     session.write(operation)?;

@@ -8,14 +8,15 @@ use jiff::SignedDuration;
 use serde_json::json;
 use waypost_core::model::{Job, JobStatus, Strategy, TaskStatus, Workspace};
 use waypost_core::op::{
-    AskQuestion, BeginSupervision, FinishJob, GetContext, Heartbeat, JobView, NoteJob, RecordJobStarted, ShowJob,
-    ShowTask,
+    AskQuestion, BeginSupervision, FinishJob, GetContext, Heartbeat, JobView, NoteJob, NoteMachine, RecordJobStarted,
+    ShowJob, ShowTask,
 };
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::{create_private_dir, replace};
 use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
 
 use super::base::{self, Base};
+use super::shared_log::SharedLog;
 use super::{Settings, finish_operation, log_path, records_dir, settings, store_of};
 use crate::session::Session;
 use crate::signals::ShutdownSignal;
@@ -26,6 +27,8 @@ use crate::workspaces::{self, Created, Creation, WorkspaceRequest};
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Time between two measurements of a workspace with a size limit.
 const MEASURE_INTERVAL: Duration = Duration::from_secs(2);
+/// Time between two reports that this machine is there, to a store that machines share.
+pub(crate) const MACHINE_INTERVAL: Duration = Duration::from_secs(30);
 /// Size of the end of the log that becomes the output of a job that recorded none.
 const OUTPUT_TAIL_BYTES: u64 = 2000;
 /// Maximum time to retry recording the end of a job while the store is unavailable.
@@ -60,9 +63,10 @@ pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
     let supervisor = processes::own_identity();
     let job = session.write(BeginSupervision { job: id.to_owned(), machine, supervisor })?;
     let settings = settings(&job.job)?;
+    let mut log = SharedLog::of(session, &job.job)?;
     let prepared = prepare(session, &job, &settings, &shutdown);
     let (outcome, dirs) = match prepared {
-        Ok(dirs) => (run(session, &job, &settings, &dirs, &shutdown), Some(dirs)),
+        Ok(dirs) => (run(session, &job, &settings, &dirs, (&shutdown, &mut log)), Some(dirs)),
         Err(stop) => (Err(stop), None),
     };
     let mut operation = finish_operation(&job.job.id);
@@ -79,7 +83,7 @@ pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
     let printed = super::tail(&log_path(session, &job.job.id)?, OUTPUT_TAIL_BYTES);
     let printed = String::from_utf8_lossy(&printed).replace('\0', "").trim_end().to_owned();
     operation.output = Some(printed).filter(|printed| !printed.is_empty());
-    let ended = record_end(session, &operation)?;
+    let ended = record_end(session, &operation, log.as_mut())?;
     if let Some(workspace) = dirs.and_then(|dirs| dirs.workspace) {
         clean_up(session, &ended.job, &workspace, &settings);
     }
@@ -291,7 +295,7 @@ fn run(
     view: &JobView,
     settings: &Settings,
     dirs: &JobDirs,
-    shutdown: &ShutdownSignal,
+    (shutdown, shared_log): (&ShutdownSignal, &mut Option<SharedLog>),
 ) -> Result<Ended, Stop> {
     let job = &view.job;
     let log = log_path(session, &job.id)?;
@@ -321,7 +325,7 @@ fn run(
     };
     let started = session.write(started);
     let watched = match started {
-        Ok(_) => watch(session, view, settings, dirs, shutdown, &mut running),
+        Ok(_) => watch(session, view, settings, dirs, (shutdown, shared_log), &mut running),
         // The job was just cancelled, or the store is unavailable. Do not run it unsupervised.
         Err(error) => Err(Stop::Failed(error.full_message())),
     };
@@ -353,12 +357,13 @@ fn watch(
     view: &JobView,
     settings: &Settings,
     dirs: &JobDirs,
-    shutdown: &ShutdownSignal,
+    (shutdown, shared_log): (&ShutdownSignal, &mut Option<SharedLog>),
     running: &mut Running,
 ) -> Result<Ended, Stop> {
     let job = &view.job;
     let began = Instant::now();
     let mut next_heartbeat = began;
+    let mut next_report = began + MACHINE_INTERVAL;
     let mut next_measure = began + MEASURE_INTERVAL;
     loop {
         if let Some(ended) = running.wait(POLL_INTERVAL, shutdown)? {
@@ -378,6 +383,16 @@ fn watch(
         }
         if is_signalled {
             return Err(Stop::ShutdownSignal);
+        }
+        // The file has the output, so the next check can store what this one cannot.
+        if let Some(Err(error)) = shared_log.as_mut().map(|log| log.update(session)) {
+            log::warn!("{}", error.full_message());
+        }
+        if let (true, Some(machine), true) = (session.is_remote(), &view.job.machine, Instant::now() >= next_report) {
+            next_report = Instant::now() + MACHINE_INTERVAL;
+            if let Err(error) = session.write(NoteMachine { machine: machine.clone(), worker: false }) {
+                log::warn!("{}", error.full_message());
+            }
         }
         if let Some(limit) = settings.timeout_ms.map(Duration::from_millis).filter(|limit| began.elapsed() >= *limit) {
             return Err(Stop::Failed(format!("it ran for longer than {}", format_duration(limit))));
@@ -437,11 +452,18 @@ fn set_result(operation: &mut FinishJob, ended: &Ended) {
     };
 }
 
-/// Records how a job ended. Retries while the store is unavailable.
-fn record_end(session: &mut Session, operation: &FinishJob) -> Result<JobView> {
+/// Records how a job ended, after the rest of its output. Retries while the store is unavailable.
+fn record_end(session: &mut Session, operation: &FinishJob, mut log: Option<&mut SharedLog>) -> Result<JobView> {
     let began = Instant::now();
     loop {
-        match session.write(operation.clone()) {
+        let stored = log.as_mut().map_or(Ok(()), |log| log.finish(session)).or_else(|error| {
+            let is_final = error.kind() != Kind::Unavailable;
+            if is_final {
+                log::warn!("cannot store the output of the job: {}", error.full_message());
+            }
+            if is_final { Ok(()) } else { Err(error) }
+        });
+        match stored.and_then(|()| session.write(operation.clone())) {
             Err(error) if error.kind() == Kind::Unavailable && began.elapsed() < RECORD_TIMEOUT => {
                 log::warn!("{}", error.full_message());
                 let _ = session.wait(u64::MAX, POLL_INTERVAL);

@@ -1,5 +1,4 @@
-//! Operations on jobs that the store alone cannot do: run a job, and read its log. Both run on the machine of the
-//! server.
+//! Operations on jobs that the store alone cannot do: run a job, and read its log.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -11,7 +10,7 @@ use waypost_core::{Error, Result};
 use waypost_workspace::{job_log, jobs as processes};
 
 use crate::idempotency;
-use crate::jobs::{self, Request, Settings};
+use crate::jobs::{self, LogPlace, Request, Settings};
 use crate::operation::{AppContext, AppEntry, AppOperation};
 use crate::session::Session;
 use crate::tokens::hash;
@@ -43,6 +42,12 @@ pub struct CreateJob {
     /// Repository [default: that of the server].
     #[serde(default)]
     repository: Option<RepositoryId>,
+    /// Machine that runs the job; a worker there takes it [default: that of the server, which starts it at once].
+    #[serde(default)]
+    machine: Option<String>,
+    /// Whether to accept a machine that has not run a worker or a job in this store yet.
+    #[serde(default)]
+    new_machine: bool,
     /// Task to claim and work on.
     #[serde(default)]
     task: Option<String>,
@@ -166,10 +171,11 @@ fn create(session: &mut Session, request: CreateJob, key: Option<&str>) -> Resul
         timeout_ms: request.timeout_ms.or(defaults.timeout_ms),
         size_limit: request.size_limit.or(defaults.size_limit),
         cleanup: request.cleanup.or(defaults.cleanup),
-        launcher: Some(processes::own_identity()),
+        launcher: request.machine.is_none().then(processes::own_identity),
         ..defaults
     };
-    let machine = Some(workspaces::machine(session)?);
+    let is_queued = request.machine.is_some();
+    let machine = Some(request.machine.map_or_else(|| workspaces::machine(session), Ok)?);
     let job = jobs::create_once(
         session,
         Request {
@@ -185,11 +191,15 @@ fn create(session: &mut Session, request: CreateJob, key: Option<&str>) -> Resul
             next_worktree: None,
             next_repository: None,
             machine,
+            new_machine: request.new_machine,
             settings,
             retry_of: None,
         },
         key,
     )?;
+    if is_queued {
+        return Ok(job);
+    }
     jobs::launch(session, &job)?;
     jobs::wait_until_started(session, &job.job.id)
 }
@@ -197,47 +207,27 @@ fn create(session: &mut Session, request: CreateJob, key: Option<&str>) -> Resul
 /// Reads a part of the log of a job. It does not split characters.
 fn read_log(session: &mut Session, request: &GetLog) -> Result<LogPart> {
     // The status is read before the log: if the job has ended by then, the log is complete.
-    let (job, file) = jobs::job_and_log(session, &request.job)?;
-    let mut part = match (request.from, request.tail) {
-        (Some(_), Some(_)) => return Err(Error::invalid("from and tail exclude each other")),
-        (Some(from), None) => job_log::read_from(&file, from, DEFAULT_LOG_BYTES),
-        (None, tail) => job_log::tail(&file, tail.unwrap_or(DEFAULT_LOG_BYTES).min(MAX_LOG_BYTES)),
+    let (job, place) = jobs::job_and_log(session, &request.job)?;
+    if request.from.is_some() && request.tail.is_some() {
+        return Err(Error::invalid("from and tail exclude each other"));
+    }
+    let limit = request.tail.unwrap_or(DEFAULT_LOG_BYTES).min(MAX_LOG_BYTES);
+    let (from, next, log) = match place {
+        LogPlace::Store => {
+            let part = jobs::read_stored(session, job.id.as_str(), request.from, limit)?;
+            (part.from, part.from + part.text.len() as u64, part.text)
+        }
+        LogPlace::File(file) => {
+            let mut part = match request.from {
+                Some(from) => job_log::read_from(&file, from, limit),
+                None => job_log::tail(&file, limit),
+            };
+            if !job.status.is_final() || part.bytes.len() as u64 == DEFAULT_LOG_BYTES {
+                part.bytes.truncate(jobs::complete_characters(&part.bytes));
+            }
+            (part.from, part.next(), String::from_utf8_lossy(&part.bytes).into_owned())
+        }
     };
-    if !job.status.is_final() || part.bytes.len() as u64 == DEFAULT_LOG_BYTES {
-        part.bytes.truncate(complete_characters(&part.bytes));
-    }
-    Ok(LogPart {
-        job: job.id.to_string(),
-        status: job.status,
-        is_live: !job.status.is_final(),
-        from: part.from,
-        next: part.next(),
-        log: String::from_utf8_lossy(&part.bytes).into_owned(),
-    })
-}
-
-/// Returns the number of bytes without an incomplete character at the end.
-fn complete_characters(bytes: &[u8]) -> usize {
-    let last = bytes.utf8_chunks().last();
-    let incomplete = last.map_or(&[][..], |chunk| chunk.invalid());
-    // Invalid bytes are the beginning of a character if the only error is that they end too early.
-    match std::str::from_utf8(incomplete) {
-        Err(error) if error.error_len().is_none() => bytes.len() - incomplete.len(),
-        _ => bytes.len(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn characters_are_not_split() {
-        for (text, whole) in [("", 0), ("ab", 2), ("aü", 3), ("a🙂", 5)] {
-            assert_eq!(complete_characters(text.as_bytes()), whole, "{text}");
-        }
-        for (bytes, whole) in [(&b"a\xc3"[..], 1), (b"a\xf0\x9f\x99", 1), (b"a\xff", 2), (b"a\xffb", 3), (b"\xc3", 0)] {
-            assert_eq!(complete_characters(bytes), whole, "{bytes:?}");
-        }
-    }
+    let is_live = !job.status.is_final();
+    Ok(LogPart { job: job.id.to_string(), status: job.status, is_live, from, next, log })
 }

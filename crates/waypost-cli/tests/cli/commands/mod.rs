@@ -28,6 +28,7 @@ mod job;
 mod label;
 mod list;
 mod log;
+mod machine;
 mod mcp;
 mod merge_driver;
 mod migrate;

@@ -2,12 +2,12 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use waypost_testkit::Run;
+use waypost_testkit::{Run, Sandbox};
 
 use super::Server;
 use super::following::Stream;
@@ -19,12 +19,17 @@ impl Server {
     }
 
     fn with_commit_and(args: &[&str]) -> Server {
+        let (sandbox, repo) = Server::committed();
+        Server::start_in(sandbox, repo, args)
+    }
+
+    fn committed() -> (Sandbox, PathBuf) {
         let sandbox = crate::support::sandbox();
         let repo = sandbox.git_repo("repo");
         sandbox.write(repo.join("file"), "one\n");
         sandbox.git(&repo, ["add", "."]);
         sandbox.git(&repo, ["commit", "--quiet", "-m", "First"]);
-        Server::start_in(sandbox, repo, args)
+        (sandbox, repo)
     }
 
     fn run(&self, body: &Value) -> Value {
@@ -222,6 +227,39 @@ fn a_command_on_another_machine_follows_the_log_of_a_job() {
     assert_eq!(whole, format!("one\n{}\n", rest.join("\n")));
     let end = Run::of(&command(&["--tail", "20", "--json"]).output().unwrap()).data();
     assert_eq!(end["log"], "19998\n19999\n20000\n");
+}
+
+#[test]
+fn the_output_of_a_job_on_a_client_is_read_through_the_server() {
+    let server = Server::with_commit();
+    let clone = server.sandbox.path("clone");
+    server.sandbox.git(&server.repo, ["clone", "--quiet", ".", clone.to_str().unwrap()]);
+    // Each home stands for a machine.
+    let on = |home: &str, args: &[&str]| {
+        let mut command = server.sandbox.way_command(&clone);
+        command.env("WAYPOST_HOME", server.sandbox.path(home)).env_remove("WAYPOST_TEST_CLOCK").arg("--quiet");
+        command.env("WAYPOST_DB", server.url()).env("WAYPOST_TOKEN", &server.token).args(args);
+        Run::of(&command.output().unwrap())
+    };
+    let job = on("one", &["job", "start", "--json", "--", "sh", "-c", "echo begun; seq 30000"]).data();
+    let id = job["id"].as_str().unwrap();
+    assert_eq!(job["status"], "completed", "{job}");
+    std::fs::rename(server.sandbox.path("one"), server.sandbox.path("away")).unwrap();
+    let whole = on("other", &["job", "logs", id]).ok().stdout;
+    assert_eq!((whole.lines().next(), whole.lines().count()), (Some("begun"), 30_001));
+    let part = server.get(&format!("/api/v1/jobs/{id}/log?from=6")).data();
+    assert_eq!((&part["from"], part["log"].as_str().unwrap().starts_with("1\n2\n")), (&json!(6), true), "{part}");
+    let mut stream = Stream::open(server.ask("GET", &format!("/api/v1/jobs/{id}/log")));
+    assert!(stream.next().2["text"].as_str().unwrap().starts_with("begun\n"));
+
+    let machine = job["machine"].as_str().unwrap();
+    let listed = server.get("/api/v1/machines").data();
+    assert!(listed.as_array().unwrap().iter().any(|one| one["name"] == machine), "{listed}");
+    let body = |on: &str, is_new: bool| json!({ "command": ["true"], "machine": on, "new_machine": is_new });
+    assert_eq!(server.post("/api/v1/jobs", &body("nowhere", false)).fails(404), "not_found");
+    assert_eq!(server.post("/api/v1/jobs", &body("nowhere", true)).data()["status"], "pending");
+    let queued = server.post("/api/v1/jobs", &body(machine, false)).data();
+    assert_eq!((&queued["status"], queued["machine"].as_str()), (&json!("pending"), Some(machine)));
 }
 
 #[test]

@@ -321,6 +321,7 @@ fn jobs() -> Vec<Case> {
             .then(wait_for_end),
         case("list_jobs", json!({ "limit": 50 }), "job list --limit 50"),
         case("show_job", json!({ "job": "$jb1" }), "job show $jb1"),
+        case("list_machines", json!({}), "machine list"),
         case("get_log", json!({ "job": "$jb1" }), "job logs $jb1"),
         case("list_workspaces", json!({ "limit": 10 }), "ws list").mcp("workspace", json!({ "limit": 10 })),
         case("show_workspace", json!({ "workspace": "$ws1" }), "ws show $ws1")

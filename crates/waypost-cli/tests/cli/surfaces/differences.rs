@@ -156,6 +156,11 @@ pub(super) const ABSENT: &[(&str, Surface, &str)] = &[
         "an agent reads what matters from prime, context and status; every tool costs every agent tokens",
     ),
     (
+        "list_machines",
+        Mcp,
+        "an agent reads what matters from prime, context and status; every tool costs every agent tokens",
+    ),
+    (
         "list_repositories",
         Mcp,
         "an agent reads what matters from prime, context and status; every tool costs every agent tokens",

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::model::{JobStatus, ProcessIdentity, kind};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::jobs;
+use crate::work::machines::{self, Reporter};
 
 /// Registers the supervisor of a job, which is responsible for it from now on.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -41,6 +42,7 @@ impl StoreOperation for BeginSupervision {
         if let Some(machine) = before.machine.as_ref().filter(|machine| **machine != self.machine) {
             return Err(Error::conflict(format!("job {} must run on {machine}", before.id)));
         }
+        machines::note(cx, &self.machine, Reporter::Job)?;
         let mut after = before.clone();
         after.machine = Some(self.machine);
         after.supervisor = Some(self.supervisor);

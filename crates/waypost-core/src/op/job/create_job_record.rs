@@ -14,7 +14,7 @@ use crate::model::{Job, JobStatus, kind};
 use crate::op::{Audience, Effect, IssueEffect, Operation, StoreOperation};
 use crate::path_text;
 use crate::work::claim::{self, Scope};
-use crate::work::{agents, check_name, find, jobs, lease};
+use crate::work::{agents, check_name, find, jobs, lease, machines};
 
 /// Creates the record of a job and claims its task. The command does not run yet.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -61,6 +61,9 @@ pub struct CreateJobRecord {
     /// The machine to run on [default: the first one that accepts the job].
     #[serde(default)]
     pub machine: Option<String>,
+    /// Accept a machine that has not run a worker or a job in this store yet.
+    #[serde(default)]
+    pub new_machine: bool,
     /// The directory in which the caller requested the job.
     #[serde(with = "path_text::serde")]
     #[schemars(with = "String")]
@@ -91,6 +94,9 @@ impl StoreOperation for CreateJobRecord {
             return Err(Error::invalid("a job needs a command").hint("way job start -- COMMAND ARGUMENTS"));
         }
         check_name("type of job", &self.kind)?;
+        if let Some(machine) = self.machine.as_ref().filter(|_| !self.new_machine) {
+            machines::check_known(cx, machine)?;
+        }
         let mut agent = agents::caller(cx)?;
         // Also a person's job must lose its task when its machine is lost.
         let ttl_ms = self.ttl_ms.or(cx.caller.lease_times.agent_ms).unwrap_or(lease::DEFAULT_TASK_TTL_MS);

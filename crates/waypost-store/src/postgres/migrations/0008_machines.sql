@@ -1,0 +1,19 @@
+-- Machines that have run a worker or a job. Those of earlier jobs are known from their supervisors.
+CREATE TABLE machines (
+    name TEXT COLLATE "C" PRIMARY KEY,
+    first_seen BIGINT NOT NULL,
+    last_seen BIGINT NOT NULL,
+    worker_seen BIGINT
+);
+INSERT INTO machines (name, first_seen, last_seen)
+    SELECT machine, min(created_at), max(updated_at) FROM jobs
+    WHERE machine IS NOT NULL AND supervisor IS NOT NULL GROUP BY machine;
+
+-- The end of the output of jobs, for machines that do not have its file.
+CREATE TABLE job_logs (
+    job_id TEXT COLLATE "C" NOT NULL REFERENCES jobs (id) ON DELETE CASCADE,
+    first_byte BIGINT NOT NULL,
+    text TEXT COLLATE "C" NOT NULL,
+    next_byte BIGINT NOT NULL,
+    PRIMARY KEY (job_id, first_byte)
+);
