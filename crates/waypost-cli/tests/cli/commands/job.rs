@@ -31,6 +31,30 @@ fn p1_p2_p3_jobs_edit_the_same_file_each_in_its_own_tree_and_the_checkout_is_as_
 }
 
 #[test]
+fn p2_twenty_jobs_leave_refs_index_and_configuration_of_the_checkout_as_they_were() {
+    let shop = Shop::new();
+    shop.sandbox.git(&shop.repo, ["status"]);
+    let before = state_of(&shop);
+    let start = |number: usize| {
+        let script = format!(
+            "echo {number} >> file; git commit --quiet -am {number}; git branch b{number}; git tag t{number}; \
+            git config job.number {number}; git stash list"
+        );
+        let mut command = shop.command();
+        command.args(["job", "start", "--json", "--", "sh", "-c", &script]);
+        command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let jobs: Vec<_> = (0..20).map(start).collect();
+    for job in jobs {
+        let job = Run::of(&job.wait_with_output().unwrap()).data();
+        assert_eq!(job["status"], "completed", "{job}");
+        assert!(!path(&job["workspace_dir"]).starts_with(&shop.repo), "{job}");
+    }
+    assert_eq!(state_of(&shop), before);
+    assert_eq!(shop.sandbox.git(&shop.repo, ["status", "--porcelain"]), "");
+}
+
+#[test]
 fn p4_a_workspace_takes_precedence_over_a_repository_and_that_over_the_current_directory() {
     let shop = Shop::new();
     let other = shop.sandbox.git_repo("other");
@@ -282,6 +306,9 @@ fn p25_cancelling_ends_every_process_of_a_job_and_it_stays_cancelled() {
     }
     let known = shop.show(&job);
     assert_eq!((&known["status"], &known["error"]), (&json!("cancelled"), &Value::Null));
+    // By default a job has three seconds to end by itself.
+    let took = known["finished_at"].as_i64().unwrap() - known["cancelled_at"].as_i64().unwrap();
+    assert!((0..=5000).contains(&took), "it took {took} ms");
     assert!(known["phases"].as_array().unwrap().iter().any(|phase| phase["detail"] == "enough"), "{known}");
     let _ = shop.way(["job", "cancel", job["id"].as_str().unwrap()]).fails(4);
     assert!(path(&job["workspace_dir"]).exists());

@@ -23,6 +23,15 @@ impl Server {
         Server::start_in(sandbox, repo, args)
     }
 
+    /// A server whose jobs take time.
+    fn with_real_clock() -> Server {
+        let (sandbox, repo) = Server::committed();
+        let mut command = sandbox.way_command(&repo);
+        command.env_remove("WAYPOST_TEST_CLOCK");
+        let (child, said, token) = Server::launch_with(&sandbox, command, &[]);
+        Server { sandbox, repo, child, said, token }
+    }
+
     fn committed() -> (Sandbox, PathBuf) {
         let sandbox = crate::support::sandbox();
         let repo = sandbox.git_repo("repo");
@@ -260,6 +269,60 @@ fn the_output_of_a_job_on_a_client_is_read_through_the_server() {
     assert_eq!(server.post("/api/v1/jobs", &body("nowhere", true)).data()["status"], "pending");
     let queued = server.post("/api/v1/jobs", &body(machine, false)).data();
     assert_eq!((&queued["status"], queued["machine"].as_str()), (&json!("pending"), Some(machine)));
+}
+
+#[test]
+fn p15_p30_metrics_count_jobs_by_status_and_measure_their_setup_and_workspaces() {
+    let server = Server::with_real_clock();
+    let big = server.run(&json!({ "command": ["sh", "-c", "head -c 3000000 /dev/urandom > big"] }));
+    let failing = server.run(&json!({ "command": ["false"] }));
+    assert_eq!(
+        (&server.end_of(&big)["status"], &server.end_of(&failing)["status"]),
+        (&json!("completed"), &json!("failed"))
+    );
+    let orphan = server.run(&json!({ "command": ["sleep", "600"] }));
+    let supervisor = i32::try_from(orphan["supervisor"]["pid"].as_i64().unwrap()).unwrap();
+    kill_process(Pid::from_raw(supervisor).unwrap(), Signal::KILL).unwrap();
+    assert_eq!(server.end_of(&orphan)["status"], "interrupted");
+    let running = server.run(&json!({ "command": ["sleep", "600"] }));
+    let homes: Vec<_> = [&big, &failing, &orphan, &running]
+        .map(|job| Path::new(job["workspace_dir"].as_str().unwrap()).parent().unwrap().to_owned())
+        .into();
+    let way = |args: &[&str]| {
+        let mut command = server.sandbox.way_command(&server.repo);
+        Run::of(&command.env_remove("WAYPOST_TEST_CLOCK").args(args).output().unwrap()).ok()
+    };
+    let _ = way(&["ws", "du"]);
+    let metrics = || server.get("/metrics").body;
+    let value = |page: &str, name: &str| -> f64 {
+        let line = page.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+        line.unwrap_or_else(|| panic!("{name} is missing: {page}")).parse().unwrap()
+    };
+    let page = metrics();
+    for status in ["completed", "failed", "interrupted", "running"] {
+        let count = value(&page, &format!("waypost_jobs{{status=\"{status}\"}}"));
+        assert!((count - 1.0).abs() < 0.1, "{status}: {page}");
+    }
+    assert!((value(&page, "waypost_workspaces{status=\"kept\"}") - 3.0).abs() < 0.1, "{page}");
+    assert!((value(&page, "waypost_workspaces{status=\"active\"}") - 1.0).abs() < 0.1, "{page}");
+    let setup = value(&page, "waypost_job_setup_seconds");
+    let times = [&big, &failing, &orphan, &running].map(|job| {
+        let now = server.get(&format!("/api/v1/jobs/{}", job["id"].as_str().unwrap())).data();
+        now["started_at"].as_f64().unwrap() - now["created_at"].as_f64().unwrap()
+    });
+    let average = times.iter().sum::<f64>() / 4000.0;
+    assert!(setup > 0.0 && (setup - average).abs() < 0.01, "{setup} and {average}");
+    let du = std::process::Command::new("du").args(["-s", "-c", "--block-size=1"]).args(&homes).output().unwrap();
+    let du = String::from_utf8_lossy(&du.stdout).lines().last().unwrap().split_once('\t').unwrap().0.to_owned();
+    let (du, ours) = (du.parse::<f64>().unwrap(), value(&page, "waypost_workspace_bytes"));
+    assert!(du > 3_000_000.0 && (ours - du).abs() <= du * 0.05, "{ours} and {du}");
+    assert!(value(&page, "waypost_workspaces_lost") < 0.1, "{page}");
+    // A workspace that was deleted behind our back counts as lost.
+    std::fs::rename(&homes[1], server.sandbox.path("taken")).unwrap();
+    let _ = way(&["ws", "list"]);
+    assert!((value(&metrics(), "waypost_workspaces_lost") - 1.0).abs() < 0.1);
+    server.post(&format!("/api/v1/jobs/{}/cancel", running["id"].as_str().unwrap()), &json!({})).data();
+    assert_eq!(server.end_of(&running)["status"], "cancelled");
 }
 
 #[test]

@@ -153,6 +153,47 @@ fn p19_p20_a_warm_workspace_is_used_and_has_no_file_of_the_previous_job() {
     }
 }
 
+/// The kilobytes of a repository's own objects, loose and packed.
+fn own_objects(shop: &Shop, dir: &Path) -> u64 {
+    let counted = shop.sandbox.git(dir, ["count-objects", "--verbose"]);
+    let size =
+        |name: &str| counted.lines().find_map(|line| line.strip_prefix(name)?.trim().parse::<u64>().ok()).unwrap();
+    size("size:") + size("size-pack:")
+}
+
+#[test]
+fn p20_the_objects_of_twenty_workspaces_take_the_space_of_one_and_are_transferred_once() {
+    let shop = Shop::new();
+    let large = "head -c 2000000 /dev/urandom > large";
+    assert!(shop.sandbox.command("sh", &shop.repo).args(["-c", large]).status().unwrap().success());
+    shop.sandbox.git(&shop.repo, ["add", "."]);
+    shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-m", "Large"]);
+    shop.sandbox.git(&shop.repo, ["push", "--quiet", "origin", "HEAD:main"]);
+    let source = own_objects(&shop, &shop.repo);
+    assert!(source > 1000, "{source} kB");
+    let mirrors = || -> u64 {
+        let all = fs::read_dir(shop.sandbox.path("home/.waypost/mirrors")).unwrap().map(|entry| entry.unwrap().path());
+        let all = all.filter(|path| path.extension().is_some_and(|extension| extension == "git"));
+        all.map(|mirror| own_objects(&shop, &mirror)).sum()
+    };
+    // From the checkout, and from a remote.
+    for (number, flags) in [&[][..], &["--remote", shop.remote.to_str().unwrap()]].into_iter().enumerate() {
+        let mut stored = 0;
+        for made in 0..20 {
+            let workspace = shop.run(&[&["ws", "new", "--json"], flags].concat()).data();
+            let dir = path(&workspace["path"]);
+            assert_eq!(fs::metadata(dir.join("large")).unwrap().len(), 2_000_000);
+            assert_eq!(own_objects(&shop, dir), 0, "workspace {made}");
+            if made == 0 {
+                stored = mirrors();
+            }
+        }
+        assert_eq!(mirrors(), stored, "later workspaces transfer no object");
+        let mirrored = u64::try_from(number).unwrap() + 1;
+        assert!(stored <= mirrored * (source + source / 10), "{stored} kB for {mirrored} times {source} kB");
+    }
+}
+
 #[test]
 fn p22_p27_unsaved_work_is_saved_before_removal_and_restored_completely() {
     let shop = Shop::new();
