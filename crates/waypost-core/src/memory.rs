@@ -12,7 +12,7 @@ use crate::id::{
 use crate::model::{
     Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, DeferredChanges, Dependency, DependencyKind, Event,
     EventQuery, Job, JobQuery, Lease, LogPiece, Machine, Message, MessageState, NewEvent, Notice, Progress, Reach,
-    Repository, SavedAnswer, Task, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace,
+    Repository, SavedAnswer, Summary, Task, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace,
     WorkspaceQuery, Worktree,
 };
 use crate::store::{Store, Tx};
@@ -45,6 +45,7 @@ struct Rows {
     logs: BTreeMap<(JobId, u64), LogPiece>,
     machines: BTreeMap<String, Machine>,
     workspaces: BTreeMap<WorkspaceId, Workspace>,
+    summaries: BTreeMap<String, Summary>,
     anchor: Anchor,
     epoch_floor: u64,
 }
@@ -809,6 +810,139 @@ impl Tx for MemoryTx<'_> {
         Ok(workspaces)
     }
 
+    fn message_list_handled(&mut self, before: Timestamp, limit: u32) -> Result<Vec<(MessageId, Timestamp)>> {
+        let mut threads: BTreeMap<&MessageId, Vec<&Message>> = BTreeMap::new();
+        for message in self.rows.messages.values() {
+            threads.entry(&message.thread).or_default().push(message);
+        }
+        threads.retain(|_, messages| messages.iter().all(|message| is_handled(message, before)));
+        let mut handled = Vec::new();
+        for (_, mut messages) in threads.into_iter().take(size(limit)) {
+            messages.sort_by_key(|message| message.number);
+            handled.extend(messages.into_iter().map(|message| (message.id.clone(), message.created_at)));
+        }
+        Ok(handled)
+    }
+
+    fn message_remove(&mut self, ids: &[MessageId]) -> Result<()> {
+        self.rows.messages.retain(|id, _| !ids.contains(id));
+        let answered = self.rows.messages.values().filter_map(|message| message.reply_to.as_ref());
+        match answered.into_iter().find(|id| ids.contains(id)) {
+            Some(id) => Err(Error::internal(format!("a row refers to message {id}"))),
+            None => Ok(()),
+        }
+    }
+
+    fn workflow_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<Workflow>> {
+        let is_removable = |workflow: &&Workflow| {
+            workflow.status.is_final()
+                && workflow.finished_at.is_some_and(|finished_at| finished_at < before)
+                && !self.is_in_use(&workflow.id, before)
+        };
+        let mut workflows: Vec<_> = self.rows.workflows.values().filter(is_removable).cloned().collect();
+        workflows.sort_by(|a, b| (a.finished_at, &a.id).cmp(&(b.finished_at, &b.id)));
+        workflows.truncate(size(limit));
+        Ok(workflows)
+    }
+
+    fn workflow_remove(&mut self, ids: &[WorkflowId]) -> Result<()> {
+        let tasks: BTreeSet<TaskId> = self.task_list_in_workflows(ids)?.into_iter().map(|task| task.id).collect();
+        for message in self.rows.messages.values_mut() {
+            message.workflow_id = message.workflow_id.take().filter(|id| !ids.contains(id));
+            message.task_id = message.task_id.take().filter(|id| !tasks.contains(id));
+        }
+        self.rows.dependencies.retain(|(task, _), _| !tasks.contains(task));
+        self.rows.checkpoints.retain(|_, checkpoint| !tasks.contains(&checkpoint.task_id));
+        self.rows.leases.retain(|subject, _| !tasks.iter().any(|task| task.as_str() == subject));
+        for task in &tasks {
+            self.task_remove(task)?;
+        }
+        self.rows.workflow_repositories.retain(|(workflow, _)| !ids.contains(workflow));
+        self.rows.workflows.retain(|id, _| !ids.contains(id));
+        Ok(())
+    }
+
+    fn job_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Job>> {
+        let is_of = |job: &&Job| self.workflow_of(job).is_some_and(|workflow| workflows.contains(workflow));
+        Ok(self.rows.jobs.values().filter(is_of).cloned().collect())
+    }
+
+    fn job_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<Job>> {
+        let is_removable = |job: &&Job| self.workflow_of(job).is_none() && self.is_over(job, before);
+        let mut jobs: Vec<_> = self.rows.jobs.values().filter(is_removable).cloned().collect();
+        jobs.sort_by(|a, b| (a.finished_at, &a.id).cmp(&(b.finished_at, &b.id)));
+        jobs.truncate(size(limit));
+        Ok(jobs)
+    }
+
+    fn job_remove(&mut self, ids: &[JobId]) -> Result<()> {
+        self.rows.jobs.retain(|id, _| !ids.contains(id));
+        self.rows.logs.retain(|(id, _), _| !ids.contains(id));
+        Ok(())
+    }
+
+    fn workspace_list_by_job(&mut self, jobs: &[JobId]) -> Result<Vec<WorkspaceId>> {
+        let is_of = |workspace: &&Workspace| workspace.job_id.as_ref().is_some_and(|job| jobs.contains(job));
+        Ok(self.rows.workspaces.values().filter(is_of).map(|workspace| workspace.id.clone()).collect())
+    }
+
+    fn workspace_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<WorkspaceId>> {
+        let is_removable = |workspace: &&Workspace| {
+            workspace.removed_at.is_some_and(|removed_at| removed_at < before)
+                && !workspace.job_id.as_ref().is_some_and(|job| self.rows.jobs.contains_key(job))
+        };
+        let mut workspaces: Vec<_> = self.rows.workspaces.values().filter(is_removable).collect();
+        workspaces.sort_by(|a, b| (a.removed_at, &a.id).cmp(&(b.removed_at, &b.id)));
+        Ok(workspaces.into_iter().take(size(limit)).map(|workspace| workspace.id.clone()).collect())
+    }
+
+    fn workspace_remove(&mut self, ids: &[WorkspaceId]) -> Result<()> {
+        self.rows.workspaces.retain(|id, _| !ids.contains(id));
+        Ok(())
+    }
+
+    fn event_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<(u64, Timestamp, String)>> {
+        let is_removable = |event: &&Event| event.time < before && !self.is_kept(&event.subject, &[]);
+        let events = self.rows.events.iter().filter(is_removable).take(size(limit));
+        Ok(events.map(|event| (event.sequence, event.time, event.kind.clone())).collect())
+    }
+
+    fn event_count_removable(&mut self, before: Timestamp, without: &[String]) -> Result<u64> {
+        let is_removable = |event: &&Event| event.time < before && !self.is_kept(&event.subject, without);
+        Ok(self.rows.events.iter().filter(is_removable).count() as u64)
+    }
+
+    fn event_remove(&mut self, before: Timestamp, sequences: &[u64]) -> Result<()> {
+        let newest = self.event_last()?;
+        let is_removed = |event: &Event| sequences.contains(&event.sequence) && event.sequence < newest;
+        if self.rows.events.iter().any(|event| is_removed(event) && event.time >= before) {
+            return Err(Error::internal("events that are kept are never deleted"));
+        }
+        self.rows.events.retain(|event| !is_removed(event));
+        Ok(())
+    }
+
+    fn summary_put(&mut self, summary: &Summary) -> Result<()> {
+        self.need_worktree(&summary.worktree_id)?;
+        self.rows.summaries.insert(summary.subject.clone(), summary.clone());
+        Ok(())
+    }
+
+    fn summary_get(&mut self, subject: &str) -> Result<Option<Summary>> {
+        Ok(self.rows.summaries.get(subject).cloned())
+    }
+
+    fn summary_list_by_subject(&mut self, subjects: &[String]) -> Result<Vec<Summary>> {
+        Ok(self.rows.summaries.values().filter(|summary| subjects.contains(&summary.subject)).cloned().collect())
+    }
+
+    fn summary_list(&mut self, limit: u32) -> Result<Vec<Summary>> {
+        let mut all: Vec<Summary> = self.rows.summaries.values().cloned().collect();
+        all.sort_by(|a, b| (b.removed_at, &b.subject).cmp(&(a.removed_at, &a.subject)));
+        all.truncate(size(limit));
+        Ok(all)
+    }
+
     fn commit(self: Box<Self>) -> Result<()> {
         self.store.rows = self.rows;
         Ok(())
@@ -820,6 +954,54 @@ impl MemoryTx<'_> {
     fn is_work_of(&self, job: &Job, worktree: &WorktreeId) -> bool {
         let task = job.task_id.as_ref().and_then(|task| self.rows.tasks.get(task));
         task.is_some_and(|task| task.worktree_id == *worktree)
+    }
+
+    /// Returns the workflow of a job's task, if the task exists.
+    fn workflow_of(&self, job: &Job) -> Option<&WorkflowId> {
+        job.task_id.as_ref().and_then(|task| self.rows.tasks.get(task)).map(|task| &task.workflow_id)
+    }
+
+    /// Returns whether a job and its workspaces ended before a moment, and no live job retries it.
+    fn is_over(&self, job: &Job, before: Timestamp) -> bool {
+        let is_old = |moment: Option<Timestamp>| moment.is_some_and(|moment| moment < before);
+        let mut workspaces = self.rows.workspaces.values().filter(|one| one.job_id.as_ref() == Some(&job.id));
+        let is_retry = |other: &Job| other.retry_of.as_ref() == Some(&job.id) && other.finished_at.is_none();
+        is_old(job.finished_at)
+            && workspaces.all(|workspace| is_old(workspace.removed_at))
+            && !self.rows.jobs.values().any(is_retry)
+    }
+
+    /// Returns whether something that is kept refers to a finished workflow.
+    fn is_in_use(&self, id: &WorkflowId, before: Timestamp) -> bool {
+        let is_own = |task: &TaskId| self.rows.tasks.get(task).is_some_and(|task| task.workflow_id == *id);
+        let is_waiting = |message: &Message| {
+            message.workflow_id.as_ref() == Some(id)
+                && message.state == MessageState::Queued
+                && message.expires_at.is_none_or(|expires_at| expires_at >= before)
+        };
+        self.rows.notices.values().any(|notice| notice.task_id.as_ref().is_some_and(is_own))
+            || self
+                .rows
+                .leases
+                .values()
+                .any(|lease| lease.holder.is_some() && lease.subject.parse::<TaskId>().is_ok_and(|task| is_own(&task)))
+            || self.rows.dependencies.keys().any(|(task, on)| is_own(on) && !is_own(task))
+            || self.rows.messages.values().any(is_waiting)
+            || self.rows.jobs.values().any(|job| self.workflow_of(job) == Some(id) && !self.is_over(job, before))
+    }
+
+    /// Returns whether the events of a subject are kept, if the records with certain ids did not exist.
+    fn is_kept(&self, subject: &str, without: &[String]) -> bool {
+        let rows = &self.rows;
+        let exists = |id: &str| !without.iter().any(|other| other == id);
+        let task = subject.parse::<TaskId>().ok().and_then(|id| rows.tasks.get(&id));
+        let is_record = subject.parse().is_ok_and(|id| rows.workflows.contains_key(&id))
+            || subject.parse().is_ok_and(|id| rows.jobs.contains_key(&id))
+            || subject.parse().is_ok_and(|id| rows.workspaces.contains_key(&id))
+            || subject.parse().is_ok_and(|id| rows.messages.contains_key(&id));
+        (is_record && exists(subject))
+            || task.is_some_and(|task| exists(task.workflow_id.as_str()))
+            || rows.leases.get(subject).is_some_and(|lease| lease.holder.is_some())
     }
 
     fn need_worktree(&self, id: &WorktreeId) -> Result<()> {
@@ -862,4 +1044,10 @@ fn size(number: u32) -> usize {
 
 fn unknown(what: &str, id: impl std::fmt::Display) -> Error {
     Error::internal(format!("a row names the unknown {what} {id}"))
+}
+
+/// Returns whether a message was acknowledged or expired before a moment, and not changed since.
+fn is_handled(message: &Message, before: Timestamp) -> bool {
+    let is_expired = message.expires_at.is_some_and(|expires_at| expires_at < before);
+    message.updated_at < before && (message.state == MessageState::Acted || is_expired)
 }

@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use crate::model::{
     Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, LogPiece,
-    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow,
-    WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
+    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Summary, Task, TaskStatus, Template,
+    Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
 };
 use crate::time::Timestamp;
 
@@ -292,6 +292,47 @@ pub trait Tx {
     fn workspace_get(&mut self, id: &WorkspaceId) -> Result<Option<Workspace>>;
     /// Returns workspaces, newest first.
     fn workspace_list(&mut self, query: &WorkspaceQuery) -> Result<Vec<Workspace>>;
+
+    /// Returns the ids of messages that were handled before a moment, with their times of creation, by thread: acknowledged
+    /// or expired, and not changed since. A thread is returned as a whole or not at all; the limit counts threads.
+    fn message_list_handled(&mut self, before: Timestamp, limit: u32) -> Result<Vec<(MessageId, Timestamp)>>;
+    /// Deletes messages that no other message answers.
+    fn message_remove(&mut self, ids: &[MessageId]) -> Result<()>;
+    /// Returns workflows that ended before a moment and that nothing live refers to, the earliest first: no notice, held
+    /// lease, queued message or task of another workflow, and none of its jobs is kept by [`Tx::job_list_removable`].
+    fn workflow_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<Workflow>>;
+    /// Deletes workflows with their tasks, dependencies, checkpoints and leases. Messages about them stay, without the
+    /// reference.
+    fn workflow_remove(&mut self, ids: &[WorkflowId]) -> Result<()>;
+    /// Returns the jobs of the tasks of several workflows, by id.
+    fn job_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Job>>;
+    /// Returns jobs of no existing task that may be removed, the earliest first: they ended before a moment, their
+    /// workspaces were removed before it, and no live job retries them.
+    fn job_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<Job>>;
+    /// Deletes jobs.
+    fn job_remove(&mut self, ids: &[JobId]) -> Result<()>;
+    /// Returns the ids of the workspaces of several jobs.
+    fn workspace_list_by_job(&mut self, jobs: &[JobId]) -> Result<Vec<WorkspaceId>>;
+    /// Returns the ids of workspaces of no existing job that were removed before a moment, the earliest first.
+    fn workspace_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<WorkspaceId>>;
+    /// Deletes the records of workspaces.
+    fn workspace_remove(&mut self, ids: &[WorkspaceId]) -> Result<()>;
+    /// Returns sequence, time and kind of events before a moment that may be removed, the oldest first: they are about no
+    /// existing workflow, task, job, workspace or message, and not about a leased issue.
+    fn event_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<(u64, Timestamp, String)>>;
+    /// Returns how many events [`Tx::event_list_removable`] would return without a limit if the workflows, jobs, workspaces
+    /// and messages with these ids did not exist.
+    fn event_count_removable(&mut self, before: Timestamp, without: &[String]) -> Result<u64>;
+    /// Deletes events before a moment by their sequence. The newest event always stays.
+    fn event_remove(&mut self, before: Timestamp, sequences: &[u64]) -> Result<()>;
+    /// Inserts a summary, or replaces the one of the same subject.
+    fn summary_put(&mut self, summary: &Summary) -> Result<()>;
+    /// Returns the summary of a subject.
+    fn summary_get(&mut self, subject: &str) -> Result<Option<Summary>>;
+    /// Returns the summaries of these subjects, by subject.
+    fn summary_list_by_subject(&mut self, subjects: &[String]) -> Result<Vec<Summary>>;
+    /// Returns summaries, the last removed first.
+    fn summary_list(&mut self, limit: u32) -> Result<Vec<Summary>>;
 
     /// Commits. When this returns, everything is on disk. Fails if an earlier call in this transaction failed.
     fn commit(self: Box<Self>) -> Result<()>;

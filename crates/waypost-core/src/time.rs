@@ -33,6 +33,12 @@ impl Timestamp {
         Timestamp(self.0.saturating_add(i64::try_from(millis).unwrap_or(i64::MAX)))
     }
 
+    /// Returns the moment so many milliseconds earlier.
+    #[must_use]
+    pub fn minus(self, millis: u64) -> Timestamp {
+        Timestamp(self.0.saturating_sub(i64::try_from(millis).unwrap_or(i64::MAX)))
+    }
+
     /// Returns the milliseconds since an earlier moment; 0 if that moment is later.
     pub fn since(self, earlier: Timestamp) -> u64 {
         u64::try_from(self.0.saturating_sub(earlier.0)).unwrap_or(0)

@@ -33,6 +33,7 @@ pub mod prune;
 pub mod references;
 pub mod registry;
 pub mod repos;
+pub mod retention;
 pub mod session;
 pub mod signals;
 pub mod steps;

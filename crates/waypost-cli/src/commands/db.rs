@@ -5,18 +5,21 @@ use std::process::ExitCode;
 use std::time::Instant;
 
 use serde_json::json;
-use waypost_core::op::{AcceptFailover, Maintenance, RecordMaintenance};
+use waypost_core::model::Summary;
+use waypost_core::op::{AcceptFailover, ListSummaries, Maintenance, RecordMaintenance};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_store::postgres;
 use waypost_store::sqlite::SqliteStore;
 
 use crate::CommandContext;
+use crate::spans::parse_duration;
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 use waypost::place::{Location, StoreChoice};
+use waypost::retention;
 use waypost::session::{OpenStore, Session};
 use waypost::transfer::{self, Move, Moved, Outcome};
 
-/// Inspect, check, back up and move the store
+/// Inspect, check, back up, shrink and move the store
 #[derive(clap::Args)]
 pub(crate) struct Args {
     #[command(subcommand)]
@@ -36,6 +39,7 @@ enum Command {
     },
     /// Return unused space to the file system
     Vacuum,
+    Gc(GcArgs),
     Move(MoveArgs),
     /// Accept the PostgreSQL server after a failover or a restore
     ///
@@ -52,6 +56,33 @@ enum Command {
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=100_000))]
         writes: u32,
     },
+}
+
+/// Remove old finished records from the store
+///
+/// Removes workflows that ended before the given age, with their tasks, dependencies, checkpoints and jobs; other jobs
+/// that ended, with their output; records of removed workspaces; messages that were acknowledged or expired, if the whole
+/// thread was; and old events about nothing that is kept. Keeps a summary of each workflow and job, and of the messages and
+/// events of each month. Records stay as long as something live refers to them: a held lease, a message that was not
+/// delivered, a notice that a ledger has not received, a workspace that exists.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way db gc --older-than 90d --dry-run
+  way db gc --older-than 90d
+  way db gc --summaries                              what was removed earlier")]
+struct GcArgs {
+    /// Remove records that ended this long ago, e.g. 90d
+    #[arg(long, value_name = "SPAN", value_parser = parse_duration, required_unless_present = "summaries")]
+    older_than: Option<u64>,
+    /// Show how many records would be removed, without removing them
+    #[arg(long)]
+    dry_run: bool,
+    /// List the summaries of removed records instead
+    #[arg(long, conflicts_with_all = ["older_than", "dry_run"])]
+    summaries: bool,
+    /// Maximum number of summaries
+    #[arg(long, value_name = "N", default_value_t = 50, requires = "summaries")]
+    limit: u32,
 }
 
 /// Move live workflows to another store, with tasks, checkpoints, messages and history
@@ -89,6 +120,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Check => check(cx),
         Command::Backup { file } => backup(cx, file),
         Command::Vacuum => vacuum(cx),
+        Command::Gc(args) => gc(cx, args),
         Command::Move(args) => move_to(cx, args),
         Command::AcceptFailover => accept_failover(cx),
         Command::Probe { writes } => probe(cx, *writes),
@@ -218,6 +250,87 @@ fn vacuum(cx: &mut CommandContext) -> Result<ExitCode> {
     cx.ui.answer(&data, |text| {
         text.line(format!("Vacuumed the store: {} before, {} after", bytes(before), bytes(after)));
     })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn gc(cx: &mut CommandContext, args: &GcArgs) -> Result<ExitCode> {
+    let mut session = cx.session()?;
+    session.require_present()?;
+    let Some(age) = args.older_than else { return summaries(cx, &mut session, args.limit) };
+    let bytes_before = store_size(&mut session)?;
+    let (before, removed) = if args.dry_run {
+        let found = retention::find(&mut session, age)?;
+        (found.before, found.removable)
+    } else {
+        let collected = retention::collect(&mut session, age)?;
+        (collected.before, collected.removed)
+    };
+    // PostgreSQL, and a server, reuse the space themselves.
+    if let Some(store) = session.sqlite().filter(|_| !args.dry_run && !removed.is_empty()) {
+        match store.vacuum() {
+            Ok((before, after)) => {
+                let detail = json!({ "bytes_before": before, "bytes_after": after });
+                session.call(RecordMaintenance { what: Maintenance::Vacuumed, detail })?;
+            }
+            Err(error) => cx.ui.warn(&format!("the store is not smaller yet: {}", error.full_message())),
+        }
+    }
+    let bytes_after = if args.dry_run { None } else { store_size(&mut session)? };
+    let mut data = serde_json::to_value(removed).unwrap_or_default();
+    (data["before"], data["written"]) = (json!(before.to_string()), json!(!args.dry_run));
+    (data["bytes_before"], data["bytes_after"]) = (json!(bytes_before), json!(bytes_after));
+    cx.ui.answer(&data, |text| {
+        let rows = [
+            ("workflows", removed.workflows),
+            ("tasks", removed.tasks),
+            ("jobs", removed.jobs),
+            ("workspaces", removed.workspaces),
+            ("messages", removed.messages),
+            ("events", removed.events),
+        ];
+        text.table(&rows.map(|(name, count)| vec![styled(BOLD, name), cell(count)]));
+        let verb = if args.dry_run { "Would remove" } else { "Removed" };
+        let size = match (bytes_before, bytes_after) {
+            (Some(before), Some(after)) => format!(": {} before, {} after", bytes(before), bytes(after)),
+            (Some(now), None) => format!("; the store has {}", bytes(now)),
+            (None, _) => String::new(),
+        };
+        text.line(format!("{verb} these records of before {before}{size}"));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Returns the size of the store; None if a server has it.
+fn store_size(session: &mut Session) -> Result<Option<u64>> {
+    if session.is_served() {
+        return Ok(None);
+    }
+    if let OpenStore::Postgres(store) = session.store()? {
+        return Ok(Some(store.info()?.bytes));
+    }
+    let info = session.sqlite().map(SqliteStore::info).transpose()?;
+    Ok(info.map(|info| info.bytes + info.wal_bytes))
+}
+
+/// Lists the summaries of removed records.
+fn summaries(cx: &mut CommandContext, session: &mut Session, limit: u32) -> Result<ExitCode> {
+    let summaries = session.call(ListSummaries { subjects: Vec::new(), limit })?.summaries;
+    cx.ui.answer(&summaries, |text| {
+        let row = |summary: &Summary| {
+            let records = summary.detail.as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64());
+            vec![
+                styled(BOLD, &summary.name),
+                cell(summary.kind),
+                styled(DIM, if summary.status.is_some() { summary.subject.as_str() } else { "" }),
+                cell(summary.status.clone().unwrap_or_else(|| records.sum::<u64>().to_string())),
+                styled(DIM, format!("until {}, removed {}", summary.finished_at, summary.removed_at)),
+            ]
+        };
+        text.table(&summaries.iter().map(row).collect::<Vec<_>>());
+    })?;
+    if summaries.is_empty() {
+        cx.ui.note("nothing was removed yet");
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -21,8 +21,9 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Show the history: every change, its author and its worktree
 ///
-/// Lists the newest events first; with --since, the events after that number, oldest first. Numbers have no gaps: to
-/// continue without missing or repeating an event, pass the last number, or `next` of the JSON output, to --since.
+/// Lists the newest events first; with --since, the events after that number, oldest first. Numbers have no gaps,
+/// except where way db gc removed old events: to continue without missing or repeating an event, pass the last number, or
+/// `next` of the JSON output, to --since.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way events --kind task. --limit 20

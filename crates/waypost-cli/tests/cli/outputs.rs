@@ -193,6 +193,7 @@ fn store_facts() {
             messages               0 rows
             notices                0 rows
             repositories           1 row
+            summaries              0 rows
             tasks                  0 rows
             templates              0 rows
             workflow_repositories  0 rows

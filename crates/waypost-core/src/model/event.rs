@@ -10,7 +10,7 @@ use crate::time::Timestamp;
 /// One event of the history.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Event {
-    /// Its number in the order of all events of the store, without gaps.
+    /// Its number in the order of all events of the store. There are no gaps, except where old events were removed.
     pub sequence: u64,
     /// The time by the store's clock. It never goes back, except at an event that records a repair of the clock.
     pub time: Timestamp,
@@ -211,5 +211,7 @@ pub mod kind {
         WORKFLOW_MOVED = "workflow.moved";
         /// A workflow was imported from another store.
         WORKFLOW_IMPORTED = "workflow.imported";
+        /// Old records were removed from the store.
+        STORE_COLLECTED = "store.collected";
     }
 }

@@ -90,9 +90,12 @@ operations! {
     }
     store {
         accept_failover::AcceptFailover,
+        collect_garbage::CollectGarbage,
         expire_due::ExpireDue,
+        find_garbage::FindGarbage,
         get_work_status::GetWorkStatus,
         list_events::ListEvents,
+        list_summaries::ListSummaries,
         record_maintenance::RecordMaintenance,
         repair_clock::RepairClock,
     }

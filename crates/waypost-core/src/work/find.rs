@@ -5,7 +5,7 @@ use std::str::FromStr;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId, WorktreeId};
-use crate::model::{Agent, Repository, Task, Workflow, WorkflowQuery};
+use crate::model::{Agent, Repository, Summary, Task, Workflow, WorkflowQuery};
 use crate::nearest;
 use crate::path_text;
 use crate::work::transfer;
@@ -18,7 +18,10 @@ const MAX_NAMED: u32 = 100;
 /// Finds a workflow by id, or by name: live workflows before finished ones, then those of this repository and worktree.
 pub(crate) fn workflow(cx: &mut OpContext<'_>, reference: &str) -> Result<Workflow> {
     if let Ok(id) = WorkflowId::from_str(reference) {
-        return cx.tx.workflow_get(&id)?.ok_or_else(|| Error::not_found(format!("no workflow {reference}")));
+        return match cx.tx.workflow_get(&id)? {
+            Some(workflow) => Ok(workflow),
+            None => Err(absent_error(cx, "workflow", reference)?),
+        };
     }
     let query = WorkflowQuery { name: Some(reference.to_owned()), limit: MAX_NAMED, ..WorkflowQuery::default() };
     let mut named = Vec::new();
@@ -44,6 +47,18 @@ pub(crate) fn workflow(cx: &mut OpContext<'_>, reference: &str) -> Result<Workfl
         }
         [(_, first), ..] => Ok(first.clone()),
     }
+}
+
+/// Returns the error for a workflow or job that does not exist. It says so if the record was removed because of its age.
+pub(crate) fn absent_error(cx: &mut OpContext<'_>, what: &str, id: &str) -> Result<Error> {
+    Ok(match cx.tx.summary_get(id)? {
+        Some(Summary { name, status, removed_at, .. }) => {
+            let status = status.unwrap_or_default();
+            Error::not_found(format!("{what} {id} ({name}, {status}) was removed from the store at {removed_at}"))
+                .hint("way db gc --summaries")
+        }
+        None => Error::not_found(format!("no {what} {id}")),
+    })
 }
 
 /// How far a record is from the caller.

@@ -151,7 +151,10 @@ pub(crate) fn push_phase(job: &mut Job, name: &str, detail: Option<String>, cx: 
 /// Finds a job by its id or the beginning of its id.
 pub(crate) fn find_job(cx: &mut OpContext<'_>, reference: &str) -> Result<Job> {
     if let Ok(id) = reference.parse::<JobId>() {
-        return cx.tx.job_get(&id)?.ok_or_else(|| Error::not_found(format!("no job {reference}")));
+        return match cx.tx.job_get(&id)? {
+            Some(job) => Ok(job),
+            None => Err(find::absent_error(cx, "job", reference)?),
+        };
     }
     let jobs = cx.tx.job_list(&JobQuery { limit: MAX_LISTED, ..JobQuery::default() })?;
     let ids: Vec<_> = jobs.iter().map(|job| job.id.as_str()).collect();

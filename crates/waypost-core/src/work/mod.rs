@@ -17,6 +17,7 @@ pub(crate) mod machines;
 pub mod places;
 pub mod plan;
 pub(crate) mod progress;
+pub mod retention;
 pub mod template;
 pub mod transfer;
 pub mod view;

@@ -10,5 +10,6 @@ mod machines;
 mod merge;
 mod operations;
 mod places;
+mod retention;
 mod transfer;
 mod work;

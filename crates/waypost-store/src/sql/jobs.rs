@@ -139,6 +139,19 @@ pub(crate) const JOB_LIST_OF_TASK: &str = select!(
         AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%')
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
+/// A scan of the list, and the jobs along `jobs_by_task`.
+pub(crate) const JOB_LIST_IN_WORKFLOWS: &str = select!(
+    job,
+    "jobs WHERE task_id IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1))) ORDER BY id"
+);
+/// A scan: removal is rare.
+pub(crate) const JOB_LIST_REMOVABLE: &str = concat!(
+    "SELECT ",
+    job!(),
+    " FROM jobs WHERE NOT EXISTS (SELECT 1 FROM tasks WHERE tasks.id = jobs.task_id) AND ",
+    job_is_over!(),
+    " ORDER BY finished_at, id LIMIT ?1"
+);
 
 /// Along the primary key. A job has few pieces.
 pub(crate) const LOG_LIST: &str =

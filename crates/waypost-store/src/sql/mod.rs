@@ -6,6 +6,8 @@
 
 #[macro_use]
 mod table;
+#[macro_use]
+mod retention;
 
 mod agents;
 mod answers;
@@ -25,6 +27,7 @@ pub(crate) use events::*;
 pub(crate) use jobs::*;
 pub(crate) use messages::*;
 pub(crate) use repositories::*;
+pub(crate) use retention::*;
 pub(crate) use state::*;
 pub(crate) use table::{FromRow, ToRow, ToUpdate};
 pub(crate) use tasks::*;
@@ -48,6 +51,7 @@ pub(crate) const SOURCES: &[&str] = &[
     include_str!("jobs.rs"),
     include_str!("messages.rs"),
     include_str!("repositories.rs"),
+    include_str!("retention.rs"),
     include_str!("state.rs"),
     include_str!("tasks.rs"),
     include_str!("workflows.rs"),

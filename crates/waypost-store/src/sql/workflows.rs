@@ -74,6 +74,25 @@ pub(crate) const WORKFLOW_LIST: &str = select!(
             WHERE workflow_id = workflows.id AND repository_id = ?5))
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
+/// A scan: removal is rare.
+pub(crate) const WORKFLOW_LIST_REMOVABLE: &str = concat!(
+    "SELECT ",
+    workflow!(),
+    " FROM workflows WHERE finished_at < ?2 AND status IN ('completed', 'failed', 'cancelled')
+        AND NOT EXISTS (SELECT 1 FROM notices JOIN tasks ON tasks.id = notices.task_id
+            WHERE tasks.workflow_id = workflows.id)
+        AND NOT EXISTS (SELECT 1 FROM tasks JOIN leases ON leases.subject = tasks.id
+            WHERE tasks.workflow_id = workflows.id AND leases.holder IS NOT NULL)
+        AND NOT EXISTS (SELECT 1 FROM tasks JOIN dependencies ON dependencies.depends_on = tasks.id
+            JOIN tasks AS other ON other.id = dependencies.task_id
+            WHERE tasks.workflow_id = workflows.id AND other.workflow_id <> workflows.id)
+        AND NOT EXISTS (SELECT 1 FROM messages WHERE messages.workflow_id = workflows.id AND messages.state = 'queued'
+            AND (messages.expires_at IS NULL OR messages.expires_at >= ?2))
+        AND NOT EXISTS (SELECT 1 FROM tasks JOIN jobs ON jobs.task_id = tasks.id
+            WHERE tasks.workflow_id = workflows.id AND NOT ",
+    job_is_over!(),
+    ") ORDER BY finished_at, id LIMIT ?1"
+);
 /// By primary key.
 pub(crate) const WORKFLOW_REPOSITORY_LIST: &str =
     "SELECT repository_id FROM workflow_repositories WHERE workflow_id = ?1 ORDER BY repository_id";

@@ -4,8 +4,8 @@ use waypost_core::clock::{Anchor, Reading, Remembered};
 use waypost_core::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
     Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, LogPiece,
-    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Task, TaskStatus, Template, Workflow,
-    WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
+    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Summary, Task, TaskStatus, Template,
+    Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::store::Tx;
 use waypost_core::time::Timestamp;
@@ -473,6 +473,91 @@ impl Tx for SqlTx<'_> {
 
     fn workspace_list(&mut self, query: &WorkspaceQuery) -> Result<Vec<Workspace>> {
         self.listed(sql::workspace_list(query))
+    }
+
+    fn message_list_handled(&mut self, before: Timestamp, limit: u32) -> Result<Vec<(MessageId, Timestamp)>> {
+        let message = |row: &mut Row| Ok((row.parsed()?, row.timestamp()?));
+        self.read(sql::MESSAGE_LIST_HANDLED, cells![limit, before], message)
+    }
+
+    fn message_remove(&mut self, ids: &[MessageId]) -> Result<()> {
+        self.run(sql::MESSAGE_REMOVE, &[json(&ids)?])
+    }
+
+    fn workflow_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<Workflow>> {
+        self.all(sql::WORKFLOW_LIST_REMOVABLE, cells![limit, before])
+    }
+
+    fn workflow_remove(&mut self, ids: &[WorkflowId]) -> Result<()> {
+        let ids = json(&ids)?;
+        for statement in [
+            sql::MESSAGE_DETACH_OF_WORKFLOWS,
+            sql::MESSAGE_DETACH_OF_TASKS,
+            sql::DEPENDENCY_REMOVE_OF_WORKFLOWS,
+            sql::CHECKPOINT_REMOVE_OF_WORKFLOWS,
+            sql::LEASE_REMOVE_OF_WORKFLOWS,
+            sql::TASK_REMOVE_OF_WORKFLOWS,
+            sql::WORKFLOW_REPOSITORY_REMOVE_OF_WORKFLOWS,
+            sql::WORKFLOW_REMOVE,
+        ] {
+            self.run(statement, std::slice::from_ref(&ids))?;
+        }
+        Ok(())
+    }
+
+    fn job_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Job>> {
+        self.all_in(sql::JOB_LIST_IN_WORKFLOWS, &workflows)
+    }
+
+    fn job_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<Job>> {
+        self.all(sql::JOB_LIST_REMOVABLE, cells![limit, before])
+    }
+
+    fn job_remove(&mut self, ids: &[JobId]) -> Result<()> {
+        self.run(sql::JOB_REMOVE, &[json(&ids)?])
+    }
+
+    fn workspace_list_by_job(&mut self, jobs: &[JobId]) -> Result<Vec<WorkspaceId>> {
+        self.read(sql::WORKSPACE_LIST_BY_JOB, &[json(&jobs)?], Row::parsed)
+    }
+
+    fn workspace_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<WorkspaceId>> {
+        self.read(sql::WORKSPACE_LIST_REMOVABLE, cells![limit, before], Row::parsed)
+    }
+
+    fn workspace_remove(&mut self, ids: &[WorkspaceId]) -> Result<()> {
+        self.run(sql::WORKSPACE_REMOVE, &[json(&ids)?])
+    }
+
+    fn event_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<(u64, Timestamp, String)>> {
+        let event = |row: &mut Row| Ok((row.number()?, row.timestamp()?, row.text()?));
+        self.read(sql::EVENT_LIST_REMOVABLE, cells!["[]", before, limit], event)
+    }
+
+    fn event_count_removable(&mut self, before: Timestamp, without: &[String]) -> Result<u64> {
+        self.number(sql::EVENT_COUNT_REMOVABLE, &[json(&without)?, before.into()])
+    }
+
+    fn event_remove(&mut self, before: Timestamp, sequences: &[u64]) -> Result<()> {
+        self.run(sql::EVENTS_KEPT_PUT, cells![before])?;
+        self.run(sql::EVENT_REMOVE, &[json(&sequences)?])?;
+        self.run(sql::EVENTS_KEPT_PUT, cells![i64::MIN])
+    }
+
+    fn summary_put(&mut self, summary: &Summary) -> Result<()> {
+        self.put(summary)
+    }
+
+    fn summary_get(&mut self, subject: &str) -> Result<Option<Summary>> {
+        self.one(sql::SUMMARY_GET, cells![subject])
+    }
+
+    fn summary_list_by_subject(&mut self, subjects: &[String]) -> Result<Vec<Summary>> {
+        self.all_in(sql::SUMMARY_LIST_BY_SUBJECT, &subjects)
+    }
+
+    fn summary_list(&mut self, limit: u32) -> Result<Vec<Summary>> {
+        self.all(sql::SUMMARY_LIST, cells![limit])
     }
 
     fn commit(self: Box<Self>) -> Result<()> {

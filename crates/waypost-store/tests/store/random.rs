@@ -6,6 +6,7 @@ use waypost_core::model::{
     WorkspaceQuery, kind,
 };
 use waypost_core::store::{Store, Tx};
+use waypost_core::time::Timestamp;
 
 use crate::rows::{Dice, World};
 use crate::{read, reference, write};
@@ -38,7 +39,7 @@ pub(crate) fn every_query_returns_the_same_as_the_reference(store: &mut dyn Stor
 
 /// Puts, replaces or removes one row.
 fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
-    match dice.roll(23) {
+    match dice.roll(24) {
         0 => {
             world.repositories.push(World::repository(dice));
             tx.repository_put(world.repositories.last().unwrap()).unwrap();
@@ -122,6 +123,7 @@ fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
             1 => tx.machine_put(&world.machine(dice)).unwrap(),
             _ => tx.log_put(&world.log_piece(dice)).unwrap(),
         },
+        22 => tx.summary_put(&world.summary(dice)).unwrap(),
         _ if dice.roll(3) == 0 => tx.notice_remove(&dice.text()).unwrap(),
         _ if dice.roll(3) == 0 => tx.deferred_remove(&dice.text()).unwrap(),
         _ if dice.roll(2) == 0 => tx.deferred_put(&world.deferred(dice)).unwrap(),
@@ -135,7 +137,7 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
     let moment = dice.moment();
     let (task, workflow) = (dice.pick(&world.tasks), dice.pick(&world.workflows));
     let agent = dice.pick(&world.agents).id;
-    match dice.roll(27) {
+    match dice.roll(29) {
         0 => format!("{:?}", tx.repository_get(&dice.pick(&world.repositories).id).unwrap()),
         1 => format!("{:?}", tx.repository_list().unwrap()),
         2 => format!("{:?}", tx.worktree_get(&dice.pick(&world.worktrees).id).unwrap()),
@@ -213,6 +215,7 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
             )
         }
         23..=25 => query_jobs(tx, world, dice, limit),
+        26 | 27 => query_removable(tx, world, moment, limit),
         _ => {
             let name = world.templates.first().map(|template| template.name.clone()).filter(|name| !name.is_empty());
             let answer = world.answers.last();
@@ -230,6 +233,25 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
 /// Returns up to two repositories.
 fn some_repositories(world: &World, dice: &mut Dice) -> Vec<RepositoryId> {
     (0..dice.roll(3)).map(|_| dice.pick(&world.repositories).id).collect()
+}
+
+/// Queries records that may be removed, and summaries.
+fn query_removable(tx: &mut dyn Tx, world: &World, before: Timestamp, limit: u32) -> String {
+    let workflows: Vec<_> = world.workflows.iter().map(|workflow| workflow.id.clone()).collect();
+    let jobs: Vec<_> = world.jobs.iter().map(|job| job.id.clone()).collect();
+    let without: Vec<_> = workflows.iter().map(ToString::to_string).collect();
+    format!(
+        "{:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?} {:?}",
+        tx.message_list_handled(before, limit).unwrap(),
+        tx.workflow_list_removable(before, limit).unwrap(),
+        tx.job_list_in_workflows(&workflows).unwrap(),
+        tx.job_list_removable(before, limit).unwrap(),
+        tx.workspace_list_by_job(&jobs).unwrap(),
+        tx.workspace_list_removable(before, limit).unwrap(),
+        tx.event_list_removable(before, limit).unwrap(),
+        tx.event_count_removable(before, &without).unwrap(),
+        tx.summary_list(limit).unwrap(),
+    )
 }
 
 /// Queries jobs and workspaces.

@@ -10,8 +10,8 @@ use waypost_core::id::{
 use waypost_core::model::{
     Agent, AgentStatus, Checkpoint, CheckpointKind, DeferredChanges, Dependency, DependencyKind, Identity, Job,
     JobStatus, Lease, LogPiece, Machine, Message, MessageKind, MessageState, NewEvent, News, Notice, Phase,
-    ProcessIdentity, Reach, Repository, Role, SavedAnswer, Source, Strategy, Task, TaskStatus, Template, Urgency,
-    Variable, Vcs, Workflow, WorkflowStatus, Workspace, WorkspaceStatus, Worktree, kind,
+    ProcessIdentity, Reach, Repository, Role, SavedAnswer, Source, Strategy, Summary, SummaryKind, Task, TaskStatus,
+    Template, Urgency, Variable, Vcs, Workflow, WorkflowStatus, Workspace, WorkspaceStatus, Worktree, kind,
 };
 use waypost_core::time::Timestamp;
 
@@ -387,6 +387,20 @@ impl World {
             first_seen: dice.moment(),
             last_seen: dice.moment(),
             worker_seen: dice.maybe(Dice::moment),
+        }
+    }
+
+    pub(crate) fn summary(&self, dice: &mut Dice) -> Summary {
+        Summary {
+            subject: dice.text(),
+            kind: dice.pick(SummaryKind::ALL),
+            name: dice.text(),
+            status: dice.maybe(Dice::text),
+            detail: dice.value(),
+            worktree_id: self.worktree_id(dice),
+            created_at: dice.moment(),
+            finished_at: dice.moment(),
+            removed_at: dice.moment(),
         }
     }
 

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use ::postgres::{Client, NoTls};
 use waypost_core::model::{
     AgentStatus, CheckpointKind, DependencyKind, JobStatus, MessageKind, MessageState, News, Reach, Role, Source,
-    Strategy, TaskStatus, Urgency, Vcs, WorkflowStatus, WorkspaceStatus,
+    Strategy, SummaryKind, TaskStatus, Urgency, Vcs, WorkflowStatus, WorkspaceStatus,
 };
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
@@ -171,6 +171,7 @@ fn the_values_of_enum_columns_match_the_code() {
         ("jobs", "status", words(JobStatus::ALL, JobStatus::as_str)),
         ("workspaces", "strategy", words(Strategy::ALL, Strategy::as_str)),
         ("workspaces", "status", words(WorkspaceStatus::ALL, WorkspaceStatus::as_str)),
+        ("summaries", "kind", words(SummaryKind::ALL, SummaryKind::as_str)),
         ("messages", "state", words(MessageState::ALL, MessageState::as_str)),
     ];
     let expected: BTreeMap<_, _> =

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use waypost_core::id::{WorkflowId, WorkspaceId};
 use waypost_core::model::{WorkflowStatus, Workspace, WorkspaceStatus};
-use waypost_core::op::{ShowWorkflow, ShowWorkspace};
+use waypost_core::op::{ListSummaries, ShowWorkflow, ShowWorkspace};
 use waypost_core::{Kind, Result};
 use waypost_workspace::workspaces as tools;
 
@@ -85,14 +85,28 @@ pub fn release_results(session: &mut Session) -> Result<usize> {
 }
 
 fn need_of(session: &mut Session, workflow: &str) -> Result<Need> {
-    let found = match session.read(ShowWorkflow { workflow: workflow.to_owned() }) {
-        Err(error) if error.kind() == Kind::NotFound => return Ok(Need::Lasting),
-        found => found?.workflow.workflow,
+    let (status, awaits_merge) = match session.read(ShowWorkflow { workflow: workflow.to_owned() }) {
+        Err(error) if error.kind() == Kind::NotFound => match removed(session, workflow)? {
+            Some(found) => found,
+            None => return Ok(Need::Lasting),
+        },
+        found => {
+            let found = found?.workflow.workflow;
+            (found.status, found.awaits_merge())
+        }
     };
-    Ok(match found.status {
+    Ok(match status {
         WorkflowStatus::Cancelled => Need::Ended,
-        WorkflowStatus::Completed if found.awaits_merge() => Need::Ended,
+        WorkflowStatus::Completed if awaits_merge => Need::Ended,
         WorkflowStatus::Completed | WorkflowStatus::Failed => Need::UntilMerged,
         _ => Need::Lasting,
     })
+}
+
+/// Returns the last status of a workflow that was removed because of its age, and whether its merge completed it.
+fn removed(session: &mut Session, workflow: &str) -> Result<Option<(WorkflowStatus, bool)>> {
+    let summaries = session.read(ListSummaries { subjects: vec![workflow.to_owned()], limit: 1 })?.summaries;
+    let Some(summary) = summaries.into_iter().next() else { return Ok(None) };
+    let status = summary.status.map(|status| status.parse()).transpose()?;
+    Ok(status.map(|status| (status, summary.detail["awaits_merge"] == true)))
 }

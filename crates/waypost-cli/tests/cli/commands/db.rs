@@ -3,13 +3,16 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use waypost_core::op::{AddRepository, ClaimTask, CreateWorkflow, ShowWorkflow};
 use waypost_core::work::plan::{Plan, PlannedTask};
-use waypost_testkit::Sandbox;
+use waypost_testkit::{Run, Sandbox, strace};
 
+use crate::serving::Server;
 use crate::support::agents::{START, claim, finish, session, workflow};
+use crate::support::jobs::Shop;
 use crate::support::sandbox;
+use crate::support::work::{Team, words};
 
 #[test]
 fn a_backup_is_equal_and_never_overwrites() {
@@ -310,4 +313,211 @@ fn a_dry_run_of_a_move_tells_exactly_what_the_move_does() {
     let fresh = sandbox.git_repo("fresh");
     let (planned, done) = planned_and_done(&sandbox, &fresh, &["--global", "db", "move", "--to", "repo"]);
     assert_eq!(planned, done, "{planned}");
+}
+
+/// Makes a team with a finished workflow, an acknowledged message, and an agent bob.
+fn team_with_history() -> Team {
+    let team = Team::with("a: one\nb: two\n  needs: a\n");
+    for task in ["a", "b"] {
+        let claimed = team.data("task claim --agent ann");
+        let epoch = &claimed["lease"]["epoch"];
+        let _ = team.data(&format!("task checkpoint {task} --agent ann --epoch {epoch} --summary half"));
+        let _ = team.data(&format!("task done {task} --agent ann --epoch {epoch} --outcome done"));
+    }
+    let _ = team.data("agent register bob");
+    let sent = team.data("msg send bob 'look here' --agent ann");
+    let _ = team.data(&format!("msg ack {} --agent bob", sent["id"].as_str().unwrap()));
+    team
+}
+
+#[test]
+fn gc_removes_what_its_dry_run_counts_and_keeps_summaries() {
+    let team = team_with_history();
+    let old = team.data("workflow list --all")[0]["id"].as_str().unwrap().to_owned();
+    team.pass(100 * 86_400);
+    let live = team.fed("workflow create live --plan - --start --json", "c: three\n").data();
+    let before = team.data("db info");
+
+    let plan = team.data("db gc --older-than 90d --dry-run");
+    let counts = ["workflows", "tasks", "jobs", "workspaces", "messages", "events"];
+    assert_eq!([0, 1, 4].map(|at| &plan[counts[at]]), [&json!(1), &json!(2), &json!(1)], "{plan}");
+    assert!(plan["events"].as_u64().unwrap() > 10, "{plan}");
+    assert_eq!((&plan["written"], &plan["bytes_after"]), (&json!(false), &Value::Null));
+    assert_eq!(team.data("db info")["rows"], before["rows"], "a dry run removes nothing");
+    let of_younger = team.data("db gc --older-than 200d --dry-run");
+    assert!(counts.iter().all(|count| of_younger[count] == 0), "{of_younger}");
+
+    let removed = team.data("db gc --older-than 90d");
+    for count in counts {
+        assert_eq!(removed[count], plan[count], "{count}: the dry run tells what the run does");
+    }
+    assert!(removed["bytes_before"].as_u64().unwrap() > 0 && removed["bytes_after"].as_u64().unwrap() > 0, "{removed}");
+    let rows = team.data("db info")["rows"].clone();
+    let left = ["workflows", "tasks", "checkpoints", "dependencies", "messages"].map(|table| rows[table].as_u64());
+    assert_eq!(left, [1, 1, 0, 0, 0].map(Some), "{rows}");
+    assert_eq!(team.data("db check")["ok"], true);
+
+    let gone = team.refused(3, &format!("workflow show {old}"));
+    assert!(gone["message"].as_str().unwrap().contains("(w, completed) was removed from the store"), "{gone}");
+    let summaries = team.data("db gc --summaries");
+    let summary = summaries.as_array().unwrap().iter().find(|summary| summary["subject"] == old.as_str()).unwrap();
+    assert_eq!((&summary["name"], &summary["detail"]["tasks"]), (&json!("w"), &json!({ "completed": 2 })));
+    let text = team.way("db gc --summaries").ok().stdout;
+    assert!(text.contains("2026-01  events") && text.contains("workflow") && text.contains("completed"), "{text}");
+    // The live workflow works on, its history is complete, and numbers of events continue.
+    let last = team.data("events --limit 1")[0]["sequence"].as_u64().unwrap();
+    let _ = team.data("task claim --agent ann");
+    assert!(team.data("events --limit 1")[0]["sequence"].as_u64().unwrap() > last);
+    let history = team.data(&format!("events --since 0 --subject {}", live["id"].as_str().unwrap()));
+    assert_eq!(history[0]["kind"], "workflow.created");
+    let again = team.data("db gc --older-than 90d");
+    assert!(counts.iter().all(|count| again[count] == 0), "{again}");
+    assert!(team.way("db gc").fails(2).stderr.contains("--older-than"));
+}
+
+#[test]
+fn gc_makes_the_store_smaller() {
+    let team = Team::new();
+    let text = "some long description ".repeat(40);
+    let plan: Vec<String> = (0..300).map(|number| format!("t{number}: {text}\n")).collect();
+    let _ = team.fed("workflow create big --plan - --start --json", &plan.concat()).data();
+    let _ = team.data("workflow cancel big");
+    team.pass(40 * 86_400);
+    let removed = team.data("db gc --older-than 30d");
+    let (before, after) = (removed["bytes_before"].as_u64().unwrap(), removed["bytes_after"].as_u64().unwrap());
+    assert!(after < before / 2, "{removed}");
+    assert_eq!(team.data("status")["events"][0]["kind"], "store.vacuumed");
+}
+
+#[test]
+fn gc_keeps_what_is_live_undelivered_or_unsaved() {
+    let shop = Shop::new();
+    let data = |line: &str| -> Value {
+        let words = words(line);
+        shop.run(&words.iter().map(String::as_str).chain(["--json"]).collect::<Vec<_>>()).data()
+    };
+    let start = |name: &str, task: &str| {
+        shop.sandbox.write(shop.sandbox.path("plan"), format!("{task}: work\n"));
+        data(&format!("workflow create {name} --plan ../plan --start"))["id"].as_str().unwrap().to_owned()
+    };
+    // A workflow that is finished, but about which bob has an unread message.
+    let asked = start("asked", "a");
+    let _ = data("task claim a --agent ann");
+    let _ = data("task done a --agent ann --outcome done");
+    let _ = data("agent register bob");
+    let _ = data("msg send bob 'how was it?' --workflow asked --agent ann");
+    // One whose job left a workspace with work in it, one that is in progress, and an issue that a person holds.
+    let left = start("left", "b");
+    let done = format!("echo work > new; {} task done b --outcome made", env!("CARGO_BIN_EXE_way"));
+    let job = shop.job(&["--task", "b"], &done)["id"].as_str().unwrap().to_owned();
+    let running = start("running", "c");
+    let issue = data("add 'an issue'")["id"].as_str().unwrap().to_owned();
+    let _ = data(&format!("claim {issue}"));
+    let removed = data("db gc --older-than 0s");
+    let counts = |removed: &Value| ["workflows", "jobs", "workspaces", "messages"].map(|name| removed[name].as_u64());
+    assert_eq!(counts(&removed), [0; 4].map(Some), "{removed}");
+    for workflow in [&asked, &left, &running] {
+        assert_eq!(data(&format!("workflow show {workflow}"))["id"], workflow.as_str());
+        assert_eq!(data(&format!("events --since 0 --subject {workflow}"))[0]["kind"], "workflow.created");
+    }
+    assert_eq!(data(&format!("events --since 0 --subject {issue}"))[0]["kind"], "issue.claimed");
+    let log = shop.sandbox.path("home/.waypost/workspaces/jobs").join(&job);
+    assert!(log.is_dir(), "{}", log.display());
+    // After the workspace is removed for good, and the message was presented, both go.
+    let workspace = data("ws list")[0]["id"].as_str().unwrap().to_owned();
+    let _ = data(&format!("ws rm {workspace} --discard"));
+    let _ = data("msg inbox --agent bob");
+    let removed = data("db gc --older-than 0s");
+    assert_eq!(counts(&removed), [2, 1, 1, 0].map(Some), "{removed}");
+    assert!(!log.exists(), "the output of a removed job is removed");
+    let gone = shop.way(["job", "show", &job, "--json"]).fails(3).error();
+    assert!(gone["message"].as_str().unwrap().contains("completed) was removed from the store"), "{gone}");
+    let inbox = data("msg inbox --agent bob");
+    assert!(inbox.to_string().contains("how was it?"), "it is not acknowledged: {inbox}");
+}
+
+#[test]
+fn a_gc_killed_at_any_step_leaves_a_consistent_store_and_the_next_one_completes_it() {
+    strace();
+    let team = Team::new();
+    // More than one transaction removes.
+    for number in 0..60 {
+        let plan = format!("a: one\nb: {number}\n  needs: a\n");
+        let _ = team.fed(&format!("workflow create w{number} --plan - --json"), &plan).data();
+        let _ = team.data(&format!("workflow cancel w{number}"));
+    }
+    team.pass(100 * 86_400);
+    let store = team.repo.join(".git/waypost/state.db");
+    let whole = rusqlite::Connection::open(&store).unwrap();
+    whole.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())).unwrap();
+    drop(whole);
+    let copy = std::fs::read(&store).unwrap();
+    let rows = |table: &str| -> u64 {
+        let store = rusqlite::Connection::open(&store).unwrap();
+        store.query_row(&format!("SELECT count(*) FROM {table}"), [], |row| row.get(0)).unwrap()
+    };
+    let mut removed_at_kill = Vec::new();
+    for when in [1, 3, 6, 10, 15, 25, 40] {
+        for file in ["state.db-wal", "state.db-shm"] {
+            let _ = std::fs::remove_file(store.with_file_name(file));
+        }
+        team.sandbox.write(&store, &copy);
+        let own = team.command("db gc --older-than 90d");
+        let mut command = team.sandbox.command("strace", &team.repo);
+        command.env("WAYPOST_TEST_CLOCK", team.clock()).arg("-o").arg("/dev/null");
+        command.args(["-e", &format!("inject=fdatasync,fsync,ftruncate:signal=SIGKILL:when={when}")]);
+        let _ = command.arg(own.get_program()).args(own.get_args()).output().unwrap();
+        let (workflows, summaries) = (rows("workflows"), rows("summaries WHERE kind = 'workflow'"));
+        assert_eq!(workflows + summaries, 60, "each workflow is complete or summarized, killed at {when}");
+        assert_eq!(rows("tasks"), 2 * workflows, "killed at {when}");
+        assert_eq!(rows("dependencies"), workflows, "killed at {when}");
+        let created = rows("events WHERE kind = 'workflow.created'");
+        assert!(created >= workflows, "the history of what is kept is complete: {created} of {workflows}");
+        assert_eq!(team.data("db check")["ok"], true);
+        removed_at_kill.push(summaries);
+        let _ = team.data("db gc --older-than 90d");
+        assert_eq!((rows("workflows"), rows("tasks"), rows("summaries WHERE kind = 'workflow'")), (0, 0, 60));
+    }
+    assert!(removed_at_kill.iter().any(|count| *count < 60), "no run was killed early: {removed_at_kill:?}");
+    assert!(removed_at_kill.iter().any(|count| *count > 0), "no run was killed late: {removed_at_kill:?}");
+}
+
+/// Cancels a workflow, and removes it from the store that the arguments name.
+fn gc_in(sandbox: &Sandbox, repo: &Path, store: &[&str]) -> Value {
+    // The real clock: PostgreSQL uses its own, and a test's clock stands still.
+    let way = |args: &[&str]| {
+        let mut command = sandbox.way_command(repo);
+        command.env_remove("WAYPOST_TEST_CLOCK").args(store).args(args).arg("--json");
+        Run::of(&command.output().unwrap()).data()
+    };
+    let id = way(&["workflow", "create", "w"])["id"].as_str().unwrap().to_owned();
+    let _ = way(&["workflow", "cancel", "w"]);
+    let plan = way(&["db", "gc", "--older-than", "0s", "--dry-run"]);
+    assert_eq!((&plan["workflows"], &plan["written"]), (&json!(1), &json!(false)), "{plan}");
+    assert_eq!(way(&["workflow", "list", "--all"]).as_array().unwrap().len(), 1);
+    let removed = way(&["db", "gc", "--older-than", "0s"]);
+    assert_eq!((&removed["workflows"], &removed["written"]), (&json!(1), &json!(true)), "{removed}");
+    assert_eq!(way(&["workflow", "list", "--all"]), json!([]));
+    let summaries = way(&["db", "gc", "--summaries"]);
+    assert!(summaries.as_array().unwrap().iter().any(|summary| summary["subject"] == id.as_str()), "{summaries}");
+    removed
+}
+
+#[test]
+fn gc_works_on_postgres_and_through_a_server() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let removed = gc_in(&sandbox, &repo, &["--db", &waypost_testkit::postgres_url()]);
+    assert!(removed["bytes_before"].as_u64().unwrap() > 0 && removed["bytes_after"].as_u64().unwrap() > 0, "{removed}");
+
+    let mut command = sandbox.way_command(&repo);
+    command.env_remove("WAYPOST_TEST_CLOCK");
+    let (child, said, token) = Server::launch_with(&sandbox, command, &[]);
+    let server = Server { sandbox, repo, child, said, token };
+    let other = server.sandbox.git_repo("other");
+    let removed = gc_in(&server.sandbox, &other, &["--db", server.url()]);
+    assert!(
+        removed["bytes_before"].is_null() && removed["bytes_after"].is_null(),
+        "the server has the file: {removed}"
+    );
 }

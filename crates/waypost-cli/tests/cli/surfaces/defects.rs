@@ -92,17 +92,20 @@ fn claiming_an_issue_over_http_marks_it_in_the_ledger_and_releasing_it_unmarks_i
 const INTERNAL: &[(&str, &str)] = &[
     ("accept_failover", "/api/v1/failovers/accept"),
     ("change_workspace", "/api/v1/workspaces/x/change"),
+    ("collect_garbage", "/api/v1/garbage/collect"),
     ("confirm_changes", "/api/v1/issues/x/confirm-changes"),
     ("confirm_notice", "/api/v1/issues/x/confirm-notice"),
     ("create_workspace", "/api/v1/workspaces"),
     ("defer_changes", "/api/v1/issues/x/defer"),
     ("dump_workflow", "/api/v1/workflows/x/dump"),
     ("end_issue_lease", "/api/v1/issues/x/end-issue-lease"),
+    ("find_garbage", "/api/v1/garbage"),
     ("finish_job", "/api/v1/jobs/x/finish"),
     ("freeze_workflow", "/api/v1/workflows/x/freeze"),
     ("lease_issue", "/api/v1/issues/x/lease"),
     ("list_leases", "/api/v1/leases"),
     ("list_notices", "/api/v1/notices"),
+    ("list_summaries", "/api/v1/summaries"),
     ("create_job_record", "/api/v1/jobs/record"),
     ("record_maintenance", "/api/v1/maintenance/record"),
     ("register", "/api/v1/register"),
@@ -121,7 +124,8 @@ fn internal_operations_have_no_address_and_are_not_described() {
     let text = document.to_string();
     for (operation, path) in INTERNAL {
         assert!(!text.contains(&format!("\"{operation}\"")), "{operation} is described");
-        let is_read = ["dump_workflow", "list_leases", "list_notices"].contains(operation);
+        let is_read =
+            ["dump_workflow", "find_garbage", "list_leases", "list_notices", "list_summaries"].contains(operation);
         let method = if is_read { "GET" } else { "POST" };
         let status = server.ask(method, path).json(&json!({})).send().status;
         assert!([404, 405].contains(&status), "{method} {path}: {status}");

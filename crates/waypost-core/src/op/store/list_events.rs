@@ -22,7 +22,7 @@ pub struct EventList {
     pub events: Vec<Event>,
     /// The value of `since` for the next call, which continues without gap or repetition.
     pub next: u64,
-    /// The sequence of the store's newest event, which is also the number of events.
+    /// The sequence of the store's newest event.
     pub last: u64,
 }
 
