@@ -12,6 +12,7 @@ use waypost_fs::{
     replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
 };
 
+use crate::intents::Intents;
 use crate::tool_locks::ToolLocks;
 
 /// How long a reader waits for a checkout in progress. A writer waits as long as for our own lock.
@@ -124,7 +125,32 @@ impl LedgerFile {
         self.wait_for_tools(deadline)?;
         // Displaced versions that cannot be merged now stay beside the file and do not prevent the change.
         let _ = self.recover();
+        self.intents().resolve().map_err(|error| self.cannot_write(error))?;
         Ok(lock)
+    }
+
+    fn intents(&self) -> Intents {
+        Intents::beside(&self.lock)
+    }
+
+    /// Records a change with a key that is about to be written. The caller holds the lock.
+    pub(crate) fn begin_once(&self, key: &str, document: &Document) -> Result<()> {
+        self.intents().begin(key, &self.path, document).map_err(|error| self.cannot_write(error))
+    }
+
+    /// Returns whether a change with this key was written. The caller holds the lock.
+    pub fn has_written(&self, key: &str) -> Result<bool> {
+        self.intents().is_written(key).map_err(|error| self.cannot_write(error))
+    }
+
+    /// Removes the record of a change with a key, after which no process makes it again.
+    pub fn forget_written(&self, key: &str) -> Result<()> {
+        let intents = self.intents();
+        if !intents.exist() {
+            return Ok(());
+        }
+        let _lock = self.lock()?;
+        intents.forget(key).map_err(|error| self.cannot_write(error))
     }
 
     fn acquire(&self, timeout: Duration) -> Result<FileLock> {

@@ -183,10 +183,19 @@ impl Ledgers {
             let known_lines = index.known_lines(number).unwrap_or_default();
             let places = Places::default();
             let (is_changed, is_discarded, is_elsewhere) = (false, false, Cell::new(false));
-            let mut draft =
-                Draft { index, number, document, known_lines, places, is_changed, is_discarded, is_elsewhere };
+            let mut draft = Draft {
+                index,
+                number,
+                document,
+                known_lines,
+                places,
+                key: None,
+                is_changed,
+                is_discarded,
+                is_elsewhere,
+            };
             let answer = change(&mut draft);
-            let Draft { document, known_lines, is_changed, is_discarded, .. } = draft;
+            let Draft { document, known_lines, key, is_changed, is_discarded, .. } = draft;
             if let Some(failure) = index.failure() {
                 // `change` may have seen wrong answers.
                 index.end();
@@ -203,7 +212,12 @@ impl Ledgers {
                 index.end();
                 return answer;
             }
-            let outcome = answer.and_then(|answer| Ok((answer, !is_changed || file.replace(&seen, &document)?)));
+            let outcome = answer.and_then(|answer| {
+                if let Some(key) = key.filter(|_| is_changed) {
+                    file.begin_once(&key, &document)?;
+                }
+                Ok((answer, !is_changed || file.replace(&seen, &document)?))
+            });
             let (answer, is_written) = outcome.inspect_err(|_| index.end())?;
             if !is_written {
                 index.end();
@@ -521,6 +535,8 @@ pub struct Draft<'a> {
     document: Document,
     known_lines: KnownLines,
     places: Places,
+    /// The key of the whole change, if it must be made exactly once.
+    key: Option<String>,
     is_changed: bool,
     is_discarded: bool,
     is_elsewhere: Cell<bool>,
@@ -572,6 +588,11 @@ impl Draft<'_> {
     /// Discards the draft: nothing is written, whatever else happens to it.
     pub fn discard(&mut self) {
         self.is_discarded = true;
+    }
+
+    /// Has the change recorded under a key before it is written: see [`LedgerFile::has_written`].
+    pub fn record_as(&mut self, key: &str) {
+        self.key = Some(key.to_owned());
     }
 
     /// Returns the index, which includes the changes made so far.

@@ -6,6 +6,7 @@
 
 mod file;
 mod index;
+mod intents;
 mod ledgers;
 mod tool_locks;
 

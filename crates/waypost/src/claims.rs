@@ -321,12 +321,13 @@ pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
 
 /// Makes deferred changes in the ledger, in their order, with their authors. What the ledger refuses is reported.
 ///
-/// If this process ends between the change and its confirmation, the next one makes the change again: ids of new issues
-/// and comments derive from the key, so it adds none of them twice.
+/// If this process ends between the change and its confirmation, the next one finds that the ledger has the change, and only
+/// confirms it. Ids of new issues and comments derive from the key.
 fn deliver_changes<'a>(session: &mut Session, deferred: impl Iterator<Item = &'a DeferredChanges>) -> Result<()> {
     for deferred in deferred {
         let place = session.place.in_name_of(&deferred.actor);
-        let delivered = Ledger::of(&place).and_then(|ledger| {
+        let ledger = Ledger::of(&place);
+        let delivered = ledger.as_ref().map_err(Error::clone).and_then(|ledger| {
             ledger.apply_deferred(deferred, || Ok(session.read(ListNotices {})?.deferred.contains(deferred)))
         });
         let result = match delivered {
@@ -344,6 +345,9 @@ fn deliver_changes<'a>(session: &mut Session, deferred: impl Iterator<Item = &'a
         };
         ensure_driver(&place);
         session.write(ConfirmChanges { key: deferred.key.clone(), result })?;
+        if let Some(Err(error)) = ledger.ok().map(|ledger| ledger.forget_deferred(deferred)) {
+            log::debug!("cannot forget a delivered change: {}", error.full_message());
+        }
     }
     Ok(())
 }
@@ -542,6 +546,34 @@ mod tests {
         assert_eq!(ledger.get(&issue).unwrap().comments.len(), 1);
         // Another command delivered them: nothing happens.
         assert!(!ledger.apply_deferred(&deferred, || Ok(false)).unwrap());
+    }
+
+    #[test]
+    fn a_deferred_change_that_was_made_before_a_crash_does_not_overwrite_a_newer_one() {
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = place_of(dir.path(), None).unwrap();
+        let mut ann = session(&place, "ann");
+        let title = |title: &str| Edit { title: Some(title.to_owned()), ..Edit::default() };
+        let issue = Ledger::of(&place).unwrap().add(&title("First")).unwrap();
+        let shown = || Ledger::of(&place).unwrap().get(&issue).unwrap().title;
+        for number in 0..3 {
+            let changes = serde_json::to_value([Change::Update(issue.clone(), title("Deferred"))]).unwrap();
+            let deferred = ann.write(DeferChanges { key: format!("k\n{number}"), changes }).unwrap();
+            // A process that ends after the change and before its confirmation.
+            assert!(Ledger::of(&place).unwrap().apply_deferred(&deferred, || Ok(true)).unwrap());
+            assert_eq!(shown(), "Deferred");
+            // Newer changes, by a command that does not reach the store.
+            let newer = format!("Newer {number}");
+            Ledger::of(&place).unwrap().apply(&[Change::Update(issue.clone(), title(&newer))]).unwrap();
+            deliver_notices(&mut ann).unwrap();
+            assert!(ann.read(ListNotices {}).unwrap().deferred.is_empty());
+            assert_eq!(shown(), newer);
+        }
+        let private = &place.checkout.as_ref().unwrap().private_dir;
+        let names = std::fs::read_dir(private).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap());
+        let left: Vec<String> = names.filter(|name| name.ends_with(".intent") || name.ends_with(".written")).collect();
+        assert_eq!(left, [""; 0], "confirmed changes leave no records");
     }
 
     #[test]

@@ -471,8 +471,8 @@ impl Ledger {
         Ok(records.into_iter().map(|record| (record, number)).collect())
     }
 
-    /// Makes deferred changes in the first ledger, as one transaction, if `is_current` still holds under its lock. Making
-    /// them twice adds no second issue or comment.
+    /// Makes deferred changes in the first ledger, as one transaction, if `is_current` still holds under its lock. If an
+    /// earlier call made them and was not confirmed, nothing happens: newer changes stay.
     pub(crate) fn apply_deferred(
         &self,
         deferred: &DeferredChanges,
@@ -483,12 +483,21 @@ impl Ledger {
             if !is_current()? {
                 return Ok(false);
             }
+            if self.ledgers.files()[0].has_written(&deferred.key)? {
+                return Ok(true);
+            }
+            transaction.draft().record_as(&deferred.key);
             for (position, change) in changes.iter().enumerate() {
                 transaction.key = Some(position_key(&deferred.key, position));
                 transaction.apply(change)?;
             }
             Ok(true)
         })
+    }
+
+    /// Forgets deferred changes that the store has no longer.
+    pub(crate) fn forget_deferred(&self, deferred: &DeferredChanges) -> Result<()> {
+        self.ledgers.files()[0].forget_written(&deferred.key)
     }
 
     /// Returns the blockers of issues to be opened that were closed before they were pruned.
