@@ -15,8 +15,8 @@ Usage: cargo xtask COMMAND
 
   test [FILTER]    install the test tools, check formatting, lints and docs, run all tests and a short torture
   test --without PART  the same without a part of the torture, e.g. power, which needs root
-  ci               test, then the first command of the README and the start-up benchmark
-  torture          run the real binary under kills, faults, races and power cuts for 30 minutes
+  ci               test, then the first command of the README and the benchmarks of start-up, ledgers and stores
+  torture          run the real binary under kills, faults, races and power cuts for 30 minutes, then tests at full size
   bench            measure start-up, relative to a trivial program
   bench ledger     measure commands on ledgers of up to 100,000 issues
   bench store      measure operations on stores of up to 1,000,000 tasks, on SQLite and PostgreSQL
@@ -26,7 +26,7 @@ Usage: cargo xtask COMMAND
   tidy             check the house rules alone: structure, words, files, the code map and the tests of requirements
 
 Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
-postgres and clock
+postgres, clock and sizes: tests at full size
 Options of bench: --enforce fails on a missed bar, --rounds N measures at most N times";
 
 /// A result with the error message as text.
@@ -40,7 +40,12 @@ fn main() -> ExitCode {
         ["test", "--without", part] => test(&["--without", part]),
         ["test", filter] => test_some(filter),
         ["ci"] => ci(),
-        ["torture", options @ ..] => torture(&tools::install(), options),
+        ["torture", "--only", FULL_SIZES_PART] => full_sizes(&tools::install()),
+        ["torture", options @ ..] => {
+            let tools = tools::install();
+            let is_all = !options.contains(&"--only");
+            torture(&tools, options).and_then(|()| if is_all { full_sizes(&tools) } else { Ok(()) })
+        }
         ["bench", options @ ..] => bench::Options::parse(options).and_then(|options| bench::measure(&options)),
         ["docs"] => docs(),
         ["tidy"] => tidy::check(&root()),
@@ -82,6 +87,24 @@ fn torture(tools: &tools::Tools, options: &[&str]) -> Result {
     run(tools.for_tests(Command::new(torture)).args(options))
 }
 
+/// The name of the part of the torture that runs tests at full size.
+pub(crate) const FULL_SIZES_PART: &str = "sizes";
+
+/// Tests that `cargo xtask test` runs at a smaller size: their names, and the variable with the full size.
+pub(crate) const FULL_SIZES: &[(&str, &str, &str)] = &[
+    ("a6_150_processes_finish_a_workflow_once_while_they_are_killed_and_stopped", "WAYPOST_TEST_STORM", "1500"),
+    ("c9_a_deep_graph_is_finished_in_order_by_twenty_processes_that_are_killed", "WAYPOST_TEST_DAG", "1000"),
+    ("g11_twenty_readers_and_twenty_writers_never_fail_each_other", "WAYPOST_TEST_SECONDS", "60"),
+];
+
+fn full_sizes(tools: &tools::Tools) -> Result {
+    for (test, variable, size) in FULL_SIZES {
+        let mut tests = tools.for_tests(cargo(["test", "--package", "waypost-cli", "--test", "cli", "--locked"]));
+        run(tests.args(["--", test]).env(variable, size))?;
+    }
+    Ok(())
+}
+
 /// Returns the target directory of cargo.
 fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
@@ -100,7 +123,10 @@ fn check() -> Result {
 fn ci() -> Result {
     test(&[])?;
     run(&mut cargo(["run", "--release", "--locked", "--", "demo"]))?;
-    bench::measure(&bench::Options { enforce: true, ..bench::Options::default() })
+    for (_, subject) in bench::ENFORCED {
+        bench::measure(&bench::Options { subject, enforce: true, ..bench::Options::default() })?;
+    }
+    Ok(())
 }
 
 fn docs() -> Result {

@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::Result;
 use crate::tidy::{find_files, read};
+use crate::{FULL_SIZES, FULL_SIZES_PART, Result, bench};
 
 const DOCUMENT: &str = "docs/requirements.md";
 
@@ -18,6 +18,8 @@ struct Evidence {
     tests: BTreeSet<String>,
     /// The parts of the torture, which `cargo xtask test` runs.
     torture: BTreeSet<String>,
+    /// The benchmarks, whose bars `cargo xtask ci` enforces.
+    benches: BTreeSet<String>,
 }
 
 /// One requirement of the document.
@@ -25,8 +27,16 @@ struct Evidence {
 struct Row<'a> {
     tests: Vec<&'a str>,
     torture: Vec<&'a str>,
+    benches: Vec<&'a str>,
     /// The reason why no test proves it, or a part of it.
     open: Option<&'a str>,
+}
+
+impl Row<'_> {
+    /// Returns whether something proves it, or a part of it.
+    fn has_evidence(&self) -> bool {
+        !self.tests.is_empty() || !self.torture.is_empty() || !self.benches.is_empty()
+    }
 }
 
 pub(crate) fn check(root: &Path, complaints: &mut Vec<String>) -> Result {
@@ -36,6 +46,7 @@ pub(crate) fn check(root: &Path, complaints: &mut Vec<String>) -> Result {
         find_files(&root.join(dir), "rs", &mut files)?;
     }
     let mut evidence = Evidence::default();
+    evidence.benches.extend(bench::ENFORCED.map(|(name, _)| name.to_owned()));
     for file in &files {
         let text = read(file)?;
         evidence.tests.extend(tests_in(&text));
@@ -43,11 +54,14 @@ pub(crate) fn check(root: &Path, complaints: &mut Vec<String>) -> Result {
             evidence.torture.extend(torture_parts_in(&text));
         }
     }
+    evidence.torture.insert(FULL_SIZES_PART.to_owned());
     let (rows, mut wrong) = parse(&document);
+    let missing = FULL_SIZES.iter().filter(|(test, ..)| !evidence.tests.contains(*test));
+    wrong.extend(missing.map(|(test, ..)| format!("the test {test}, which has a full size, does not exist")));
     wrong.extend(compare(&rows, &evidence));
     complaints.extend(wrong.into_iter().map(|complaint| format!("{DOCUMENT}: {complaint}")));
     let open: Vec<&Row> = rows.values().filter(|row| row.open.is_some()).collect();
-    let partly = open.iter().filter(|row| !row.tests.is_empty() || !row.torture.is_empty()).count();
+    let partly = open.iter().filter(|row| row.has_evidence()).count();
     println!("{DOCUMENT} has {} rows, {} of them open: {partly} in part", rows.len(), open.len());
     Ok(())
 }
@@ -71,9 +85,10 @@ fn parse(document: &str) -> (BTreeMap<&str, Row<'_>>, Vec<String>) {
         row.open = open;
         for name in names.split(',').map(str::trim).filter(|name| !name.is_empty()) {
             match name.strip_prefix('`').and_then(|name| name.strip_suffix('`')) {
-                Some(name) => match name.strip_prefix("torture: ") {
-                    Some(part) => row.torture.push(part),
-                    None => row.tests.push(name),
+                Some(name) => match name.split_once(": ") {
+                    Some(("torture", part)) => row.torture.push(part),
+                    Some(("bench", name)) => row.benches.push(name),
+                    _ => row.tests.push(name),
                 },
                 None => complaints.push(format!("{code}: {name:?} is neither a name in backquotes nor open")),
             }
@@ -96,7 +111,7 @@ fn compare(rows: &BTreeMap<&str, Row>, evidence: &Evidence) -> Vec<String> {
         if !known.contains(*code) {
             complaints.push(format!("{code} is not a known code"));
         }
-        if row.tests.is_empty() && row.torture.is_empty() && row.open.is_none() {
+        if !row.has_evidence() && row.open.is_none() {
             complaints.push(format!("{code} has no test; name one, or write open: and the reason"));
         }
         if row.open.is_some_and(str::is_empty) {
@@ -107,6 +122,9 @@ fn compare(rows: &BTreeMap<&str, Row>, evidence: &Evidence) -> Vec<String> {
         }
         for part in row.torture.iter().filter(|part| !evidence.torture.contains(**part)) {
             complaints.push(format!("{code} names the torture part {part}, which does not exist"));
+        }
+        for name in row.benches.iter().filter(|name| !evidence.benches.contains(**name)) {
+            complaints.push(format!("{code} names the benchmark {name}, whose bars are not enforced"));
         }
     }
     for test in &evidence.tests {
@@ -186,7 +204,11 @@ mod tests {
 
     fn complaints(other: &[&str], more_tests: &[&str]) -> Vec<String> {
         let names = |names: &[&str]| names.iter().map(|name| (*name).to_owned()).collect::<BTreeSet<_>>();
-        let evidence = Evidence { tests: names(&[&["works"], more_tests].concat()), torture: names(&["storm"]) };
+        let evidence = Evidence {
+            tests: names(&[&["works"], more_tests].concat()),
+            torture: names(&["storm"]),
+            benches: names(&["store"]),
+        };
         let document = document(other);
         let (rows, mut complaints) = parse(&document);
         complaints.extend(compare(&rows, &evidence));
@@ -225,10 +247,12 @@ mod tests {
     }
 
     #[test]
-    fn g27_the_limits_of_file_systems_containers_and_windows_are_documented() {
+    fn g18_g22_g27_the_limits_of_sessions_rows_file_systems_containers_and_windows_are_documented() {
         let limits = include_str!("../../docs/limits.md");
         for (topic, facts) in [
             ("**One machine, local disk.**", &["NFS", "refuses a store"][..]),
+            ("**Many processes.**", &["150 processes"]),
+            ("**Large stores.**", &["million rows", "way db gc"]),
             ("**Containers.**", &["same kernel", "virtual machine"]),
             ("**Windows**", &["not supported"]),
         ] {

@@ -21,7 +21,8 @@ use crate::registry::{self, Registration};
 
 /// The name of the Waypost directory in a worktree.
 pub const DOT_DIR: &str = ".waypost";
-const STORE_FILE: &str = "state.db";
+/// The name of a store that has the default path, and of the link to it in a worktree.
+pub const STORE_FILE: &str = "state.db";
 
 /// The flags and the environment that decide the place.
 #[derive(Clone, Debug, Default)]
@@ -674,6 +675,20 @@ impl Place {
             Some(setting) if setting.layer != Layer::Default => Source::new("config", setting.origin),
             _ => Source::new("default", default),
         }
+    }
+
+    /// Returns the files of the stores of all scopes, with SQLite's files beside them. They need not exist.
+    pub fn store_files(&self) -> Vec<PathBuf> {
+        let mut files = Vec::new();
+        for scope in [Scope::Repo, Scope::Worktree, Scope::Global] {
+            let Ok(Location::Sqlite(path)) = self.location_of_scope(scope) else { continue };
+            files.extend(["", "-wal", "-shm"].map(|suffix| {
+                let mut name = path.clone().into_os_string();
+                name.push(suffix);
+                PathBuf::from(name)
+            }));
+        }
+        files
     }
 
     fn location_of_scope(&self, scope: Scope) -> Result<Location> {

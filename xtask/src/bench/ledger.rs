@@ -2,7 +2,7 @@
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use super::cases::{Baseline, CaseId, Cases, at_most, beside, within};
@@ -10,12 +10,15 @@ use super::issues::{self, Issue};
 use super::options::Options;
 use super::scratch::{Scratch, create_dir, remove_files, write};
 use super::taskwarrior;
-use crate::Result;
+use crate::{Result, run};
 
 const ROUNDS: u32 = 100;
 
 /// Maximum time of a process that merges 1,000 issues.
 const MERGE_BAR: Duration = Duration::from_millis(50);
+
+/// Maximum time of a process that prunes 2,000 issues.
+const PRUNE_BAR: Duration = Duration::from_millis(150);
 
 /// Maximum time of `ready()` in the library.
 const LIBRARY_BAR_NANOS: u32 = 50_000;
@@ -32,6 +35,7 @@ pub(super) fn measure(options: &Options) -> Result {
     add_changed_line(&mut cases, &scratch, ready)?;
     add_writes(&mut cases, &scratch, trivial)?;
     add_merge(&mut cases, &scratch)?;
+    add_prune(&mut cases, &scratch)?;
     if taskwarrior::is_installed() {
         add_taskwarrior(&mut cases, &scratch)?;
     } else {
@@ -131,6 +135,18 @@ fn add_merge<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     Ok(())
 }
 
+/// Adds pruning of closed issues. Four times as many issues take at most six times as long: more would not be linear.
+fn add_prune<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
+    let mut add = |name: &str, count: u64, baseline: Baseline| -> Result<CaseId> {
+        let Ledger { repo, .. } = Ledger::make_closed(scratch, &format!("ledger-{count}-closed"), count, "bx")?;
+        let args = ["prune", "--dry-run", "--closed-before", "2099-01-01"];
+        Ok(cases.program(format!("way prune, {name} closed"), baseline, move || Ok(scratch.way(&repo, args))))
+    };
+    let small = add("2,000", 2_000, within(PRUNE_BAR))?;
+    add("8,000", 8_000, at_most(6.0, small))?;
+    Ok(())
+}
+
 /// Adds Taskwarrior, and `way` compared with it.
 fn add_taskwarrior<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     let ledger = Ledger::make(scratch, "ledger-1000-beside", 1000, "bx")?;
@@ -188,6 +204,21 @@ impl Ledger {
         delete_index(&repo)?;
         write(&file, &[&issues::lines(&issues)])?;
         Ok(Self { repo, file, issues })
+    }
+
+    /// Makes a ledger of closed issues, and commits it: only committed issues are pruned.
+    fn make_closed(scratch: &Scratch, name: &str, count: u64, prefix: &str) -> Result<Self> {
+        let mut ledger = Ledger::make(scratch, name, count, prefix)?;
+        ledger.issues.iter_mut().for_each(|issue| issue.status = "closed");
+        write(&ledger.file, &[&issues::lines(&ledger.issues)])?;
+        let git = || {
+            let mut command = Command::new("git");
+            command.current_dir(&ledger.repo).args(["-c", "user.name=bench", "-c", "user.email=bench@example.org"]);
+            command
+        };
+        run(git().args(["add", "--force", ".waypost/issues.jsonl"]))?;
+        run(git().args(["commit", "--quiet", "--allow-empty", "-m", "Issues"]))?;
+        Ok(ledger)
     }
 
     /// Adds the queries whose cost should not depend on the size.

@@ -19,6 +19,10 @@ pub(crate) use options::Options;
 use self::options::Subject;
 use crate::Result;
 
+/// The benchmarks whose bars `cargo xtask ci` enforces, by name.
+pub(crate) const ENFORCED: [(&str, Subject); 3] =
+    [("startup", Subject::Startup), ("ledger", Subject::Ledger), ("store", Subject::Store)];
+
 /// Runs a benchmark and prints a table.
 pub(crate) fn measure(options: &Options) -> Result {
     match options.subject {

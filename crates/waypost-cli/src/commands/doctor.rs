@@ -20,7 +20,7 @@ use waypost_workspace::{git_version, restore_ids};
 use crate::CommandContext;
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use waypost::ledger::Ledger;
-use waypost::place::{DOT_DIR, Place};
+use waypost::place::{DOT_DIR, Place, STORE_FILE};
 use waypost::prune::LARGE_LEDGER_BYTES;
 use waypost::session::{OpenStore, Session};
 use waypost::survey::{State, survey};
@@ -248,15 +248,13 @@ fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
     let mut paths: Vec<PathBuf> = Vec::new();
     if let Some(checkout) = &place.checkout {
         paths.push(checkout.private_dir.to_path_buf());
-        for name in ["state.db", "state.db-wal", "state.db-shm", "index.db"] {
-            paths.push(checkout.private_dir.join(name));
-        }
+        paths.push(checkout.private_dir.join("index.db"));
     }
     if let Some((home, _)) = &place.home {
         paths.push(home.clone());
-        paths.push(home.join("state.db"));
         paths.push(home.join("token"));
     }
+    paths.extend(place.store_files());
     let mut is_fine = true;
     for path in paths.iter().filter(|path| path.exists()) {
         let Ok(Some(problem)) = check_private(path) else { continue };
@@ -437,9 +435,9 @@ fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> R
     let live: Vec<_> = all.iter().filter(|one| one.is_live()).collect();
     let mut is_fine = true;
     for one in &live {
-        let link = one.path.join(DOT_DIR).join("state.db");
+        let link = one.path.join(DOT_DIR).join(STORE_FILE);
         let Ok(target) = std::fs::read_link(&link) else { continue };
-        if target.exists() || target.file_name() != Some("state.db".as_ref()) {
+        if target.exists() || target.file_name() != Some(STORE_FILE.as_ref()) {
             continue;
         }
         is_fine = false;

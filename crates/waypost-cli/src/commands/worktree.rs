@@ -13,7 +13,7 @@ use waypost_workspace::worktrees;
 
 use crate::CommandContext;
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, WARN, cell, styled};
-use waypost::place::{DOT_DIR, Scope};
+use waypost::place::{DOT_DIR, STORE_FILE, Scope};
 use waypost::session::Session;
 use waypost::survey::{State, Surveyed, find, survey};
 
@@ -146,7 +146,7 @@ fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
         }
         ignored = findings.ignored;
         unlink(&session, &target.path);
-        ignored.retain(|name| name != LINK && name != &format!("{DOT_DIR}/"));
+        ignored.retain(|name| name != &format!("{DOT_DIR}/{STORE_FILE}") && name != &format!("{DOT_DIR}/"));
         worktrees::remove(&checkout, &target.name, &target.path, saved.is_some())?;
     } else if target.state == State::Unreachable {
         return Err(Error::unavailable(format!("cannot read worktree {}", target.name)));
@@ -202,9 +202,6 @@ fn shortened(names: &[String]) -> String {
     if names.len() > MAX_NAMES { format!("{shown} and {} more", names.len() - MAX_NAMES) } else { shown }
 }
 
-/// The path of the link to the store in a worktree.
-const LINK: &str = ".waypost/state.db";
-
 /// Creates a link to the store in a worktree, for tools that open the file by a path.
 fn link(session: &Session, root: &Path) -> Result<()> {
     let Some(store) = session.sqlite() else { return Ok(()) };
@@ -213,9 +210,9 @@ fn link(session: &Session, root: &Path) -> Result<()> {
     if dir.is_symlink() {
         return Err(Error::refused(format!("{} is a link", dir.display())));
     }
-    worktrees::exclude(session.place.require_checkout()?, &format!("/{LINK}"))?;
+    worktrees::exclude(session.place.require_checkout()?, &format!("/{DOT_DIR}/{STORE_FILE}"))?;
     std::fs::create_dir_all(&dir).map_err(cannot)?;
-    let link = dir.join("state.db");
+    let link = dir.join(STORE_FILE);
     if link.symlink_metadata().is_ok() {
         return Ok(());
     }
@@ -224,7 +221,7 @@ fn link(session: &Session, root: &Path) -> Result<()> {
 
 /// Removes the link to the store before the worktree is removed, and its directory if that is empty.
 fn unlink(session: &Session, root: &Path) {
-    let link = root.join(DOT_DIR).join("state.db");
+    let link = root.join(DOT_DIR).join(STORE_FILE);
     let is_store = |target| session.sqlite().is_some_and(|store| target == store.path());
     if std::fs::read_link(&link).is_ok_and(is_store) {
         let _ = std::fs::remove_file(&link);

@@ -50,6 +50,18 @@ fn a3_workflows_of_one_name_in_two_repositories_are_apart() {
     }
     let _ = sandbox.way(&one, ["task", "claim", "build", "--agent", "ann"]).ok();
     assert_eq!(list(&sandbox, &other, &["task", "list", "--claimable"])[0]["name"], "build", "it is free there");
+    // The same for jobs of one type and command.
+    let run = |dir: &Path| {
+        let mut command = sandbox.way_command(dir);
+        command.env_remove("WAYPOST_TEST_CLOCK").args(["--json", "--quiet", "job", "start", "--type", "builder"]);
+        Run::of(&command.args(["--strategy", "in-place", "--", "true"]).output().unwrap()).data()["id"].clone()
+    };
+    let jobs = [&one, &other].map(|dir| run(dir));
+    assert_ne!(jobs[0], jobs[1]);
+    for (dir, job) in [&one, &other].into_iter().zip(&jobs) {
+        let all = list(&sandbox, dir, &["job", "list"]);
+        assert_eq!((all.len(), &all[0]["id"], &all[0]["type"]), (1, job, &json!("builder")));
+    }
 }
 
 #[test]
@@ -160,6 +172,21 @@ fn b7_the_origin_of_an_issue_takes_precedence_over_the_routing() {
     assert_eq!([&one, &two, &routed].map(|repo| count(repo)), [0, 3, 1]);
 }
 
+/// Checks that every id in a value is a prefix and twelve characters.
+pub(crate) fn check_ids(value: &Value) {
+    let mut found = BTreeSet::new();
+    ids_in(value, &mut found);
+    for id in &found {
+        check_id(id);
+    }
+}
+
+fn check_id(id: &str) {
+    let rest = id.split_once('_').unwrap().1;
+    let is_right = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
+    assert!(rest.len() == 12 && rest.bytes().all(is_right), "{id}");
+}
+
 /// The ids in an answer, wherever they are.
 fn ids_in(value: &Value, found: &mut BTreeSet<String>) {
     const PREFIXES: [&str; 10] = ["wf_", "tk_", "cp_", "ws_", "rp_", "tmpl_", "ag_", "msg_", "jb_", "wt_"];
@@ -198,9 +225,7 @@ fn c8_every_id_that_a_command_prints_is_a_prefix_and_twelve_characters() {
     let kinds: BTreeSet<&str> = found.iter().filter_map(|id| id.split_once('_')).map(|(kind, _)| kind).collect();
     assert_eq!(kinds.into_iter().collect::<Vec<_>>(), ["ag", "cp", "jb", "msg", "rp", "tk", "tmpl", "wf", "ws", "wt"]);
     for id in &found {
-        let rest = id.split_once('_').unwrap().1;
-        let is_right = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
-        assert!(rest.len() == 12 && rest.bytes().all(is_right), "{id}");
+        check_id(id);
     }
 }
 

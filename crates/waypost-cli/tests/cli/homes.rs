@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use waypost_testkit::Sandbox;
 
 use crate::support::ledger::{LEDGER, add, lines};
-use crate::support::sandbox;
+use crate::support::{sandbox, text};
 
 fn titles(sandbox: &Sandbox, repo: &Path) -> Vec<String> {
     let issues = sandbox.way(repo, ["list", "--all", "--limit", "0", "--json"]).data();
@@ -332,4 +332,69 @@ fn mercurial_says_which_homes_it_can_have() {
     assert!(run.code == 0 && run.stderr.contains("only git and jj"), "{run:?}");
     add(&sandbox, &repo, &["Mine"]);
     assert!(repo.join(LEDGER).exists());
+}
+
+#[test]
+fn a_sync_of_a_separate_ledger_killed_before_any_of_its_commands_is_repaired_by_the_next() {
+    let sandbox = sandbox();
+    let one = team(&sandbox);
+    sandbox.git(&one, ["switch", "-q", "-c", "topic"]);
+    sandbox.write(one.join("file"), "mine, not staged\n");
+    add(&sandbox, &one, &["First"]);
+    let _ = sandbox.way(&one, ["sync"]).ok();
+    sandbox.git(&sandbox.path("."), ["clone", "-q", "project.git", "two"]);
+    let two = sandbox.path("two");
+    // Kills the process that starts git for the n-th time.
+    let git = String::from_utf8(sandbox.command("which", &one).arg("git").output().unwrap().stdout).unwrap();
+    sandbox.dir("bin");
+    sandbox.write(
+        "bin/git",
+        format!(
+            "#!/bin/sh\ndir=$(dirname \"$0\")\nleft=$(($(cat \"$dir/left\") - 1))\necho $left > \"$dir/left\"\n\
+             if [ $left = 0 ]; then kill -9 $PPID; exit 1; fi\nexec {} \"$@\"\n",
+            git.trim()
+        ),
+    );
+    sandbox.command("chmod", &one).args(["+x", text(&sandbox.path("bin/git"))]).status().unwrap();
+    let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
+    let refs = || {
+        let all = sandbox.git(&one, ["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads"]);
+        let others: Vec<&str> = all.lines().filter(|line| !line.contains("/waypost ")).collect();
+        (others.join("\n"), sandbox.git(&one, ["rev-parse", "HEAD"]), status(&sandbox, &one))
+    };
+    let before = refs();
+    let mut expected = vec!["First".to_owned()];
+    let mut killed = 0;
+    for number in (1..).step_by(2) {
+        // Both clones have changes, so that this one has to merge.
+        for (repo, from) in [(&one, "one"), (&two, "two")] {
+            let title = format!("{number} from {from}");
+            add(&sandbox, repo, &[&title]);
+            expected.push(title);
+        }
+        let _ = sandbox.way(&two, ["sync"]).ok();
+        sandbox.write("bin/left", number.to_string());
+        let run = sandbox.way_with(&one, &[("PATH", path.as_ref())], ["sync"]);
+        assert_eq!(refs(), before, "killed before command {number}");
+        let own = expected.iter().filter(|title| !title.ends_with("two"));
+        let shown = titles(&sandbox, &one);
+        assert!(own.clone().all(|title| shown.contains(title)), "killed before command {number}: {shown:?}");
+        if run.code == 0 {
+            break;
+        }
+        killed += 1;
+        add(&sandbox, &one, &[&format!("After {number}")]);
+        expected.push(format!("After {number}"));
+        let _ = sandbox.way(&one, ["sync"]).ok();
+        let _ = sandbox.way(&two, ["sync"]).ok();
+        expected.sort();
+        for repo in [&one, &two] {
+            assert_eq!(titles(&sandbox, repo), expected, "after being killed before command {number}");
+        }
+        assert_eq!(refs(), before, "after being killed before command {number}");
+    }
+    assert!(killed > 5, "killed only {killed} times");
+    let remote = sandbox.path("project.git");
+    assert_eq!(sandbox.git(&remote, ["ls-tree", "-r", "--name-only", "waypost"]), format!("{LEDGER}\n"));
+    sandbox.git(&one, ["fsck", "--strict", "--no-dangling"]);
 }

@@ -1,5 +1,6 @@
 //! Where state is stored, from any current directory.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::fs::symlink;
@@ -190,22 +191,53 @@ fn the_ledger_can_follow_the_branch_and_beads_are_used_in_place() {
 
 #[test]
 fn a20_one_module_knows_the_store_and_every_command_uses_the_same() {
-    // The file's name occurs once in the program, apart from the names that doctor inspects and the
-    // link that worktrees get.
+    // Every line of the program that knows the file's name, in any spelling.
     let crates = Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap();
-    let mut owners = Vec::new();
-    let mut folders = vec![crates.join("waypost/src"), crates.join("waypost-cli/src")];
+    let mut knowing = BTreeSet::new();
+    let mut folders: Vec<_> =
+        std::fs::read_dir(crates).unwrap().map(|entry| entry.unwrap().path().join("src")).collect();
+    folders.retain(|folder| !folder.starts_with(crates.join("waypost-testkit")));
     while let Some(folder) = folders.pop() {
         for entry in std::fs::read_dir(folder).unwrap() {
             let path = entry.unwrap().path();
             if path.is_dir() {
                 folders.push(path);
-            } else if std::fs::read_to_string(&path).unwrap().contains("private_dir.join(STORE_FILE)") {
-                owners.push(path.strip_prefix(crates).unwrap().to_owned());
+                continue;
             }
+            let Ok(source) = std::fs::read_to_string(&path) else { continue };
+            let program = source.split("#[cfg(test)]").next().unwrap();
+            // The index of ledgers is another database.
+            let is_code = |line: &&str| !line.trim_start().starts_with("//") && !line.contains("\"index");
+            let names = ["state.db", "STORE_FILE", ".db\""];
+            let lines = program.lines().filter(is_code).filter(|line| names.iter().any(|name| line.contains(name)));
+            let file = path.strip_prefix(crates).unwrap().to_str().unwrap();
+            knowing.extend(lines.map(|line| (file.to_owned(), line.trim().to_owned())));
         }
     }
-    assert_eq!(owners, [Path::new("waypost/src/place.rs")]);
+    let files: BTreeSet<&str> = knowing.iter().map(|(file, _)| file.as_str()).collect();
+    let lines_of = |name: &str| -> Vec<&str> {
+        knowing.iter().filter(|(file, _)| file == name).map(|(_, line)| line.as_str()).collect()
+    };
+    // Only this module makes the path of a store.
+    let own = lines_of("waypost/src/place.rs");
+    assert_eq!(own.iter().filter(|line| line.contains("Sqlite(") || line.contains("in_home")).count(), 3, "{own:?}");
+    let others = BTreeMap::from([
+        // A copy of another program's database.
+        ("waypost-store/src/foreign.rs", &["copy.db"][..]),
+        // A hint, and the lines that ignore state of former versions and of the user's directory.
+        ("waypost-store/src/sqlite/open.rs", &["name a file, for example state.db in it"]),
+        ("waypost-cli/src/commands/init.rs", &["/state.db*"]),
+        ("waypost-workspace/src/vcs/detect.rs", &["USER_STATE"]),
+        // The link to the store in a worktree.
+        ("waypost-cli/src/commands/worktree.rs", &["DOT_DIR", "dir.join(STORE_FILE)"]),
+        ("waypost-cli/src/commands/doctor.rs", &["DOT_DIR", "Some(STORE_FILE.as_ref())"]),
+    ]);
+    for file in files.iter().filter(|file| **file != "waypost/src/place.rs") {
+        let known = others.get(file).unwrap_or_else(|| panic!("{file} knows the store: {:?}", lines_of(file)));
+        for line in lines_of(file) {
+            assert!(known.iter().any(|part| line.contains(part)), "{file}: {line}");
+        }
+    }
 
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -222,11 +254,75 @@ fn a20_one_module_knows_the_store_and_every_command_uses_the_same() {
 fn a21_every_error_about_a_store_says_which_store_and_why() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    let run = sandbox.way_with(&repo, &[("WAYPOST_DB", repo.as_os_str())], ["status"]).fails(8);
-    assert!(run.stderr.contains(&format!("store: {} (from WAYPOST_DB)", text(&repo))), "{}", run.stderr);
-    let run = sandbox.way(&repo, ["--json", "worktree", "rm", "none"]).fails(3);
-    assert_eq!(run.error()["store"]["path"], text(&repo.join(".git/waypost/state.db")));
-    assert_eq!(run.error()["store"]["because"], "default: one store per repository, shared by its worktrees");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    let own = text(&repo.join(".git/waypost/state.db")).to_owned();
+    let default = "default: one store per repository, shared by its worktrees";
+    // Errors of the store in use: of every kind of record, and of every kind of error.
+    for (args, code) in [
+        (&["worktree", "rm", "none"][..], 3),
+        (&["workflow", "show", "none"], 3),
+        (&["workflow", "start", "none"], 3),
+        (&["task", "show", "none"], 3),
+        (&["task", "claim", "--agent", "ann"], 6),
+        (&["task", "done", "tk_000000000000", "--outcome", "x", "--agent", "ann"], 3),
+        (&["agent", "show", "none"], 3),
+        (&["msg", "send", "none", "x", "--agent", "ann"], 3),
+        (&["job", "show", "none"], 3),
+        (&["ws", "show", "none"], 3),
+        (&["template", "show", "none"], 3),
+        (&["events", "--worktree", "none"], 3),
+        (&["context", "none"], 3),
+        (&["db", "backup", "/"], 7),
+    ] {
+        let run = sandbox.way(&repo, [&["--json"], args].concat()).fails(code);
+        assert_eq!(run.error()["store"]["path"], own.as_str(), "{args:?}: {}", run.stderr);
+        assert_eq!(run.error()["store"]["because"], default, "{args:?}");
+        let shown = sandbox.way(&repo, args.iter()).fails(code).stderr;
+        assert!(shown.contains(&format!("store: {own} ({default})")), "{args:?}: {shown}");
+    }
+    // Stores that cannot be used, named in every way.
+    let garbage = sandbox.path("garbage.db");
+    sandbox.write(&garbage, "x".repeat(4096));
+    let newer = sandbox.path("newer.db");
+    let _ = sandbox.way(&repo, ["db", "backup", text(&newer)]).ok();
+    rusqlite::Connection::open(&newer).unwrap().pragma_update(None, "user_version", 999).unwrap();
+    let missing = sandbox.path("typo/missing.db");
+    for (store, code) in [(&repo, 8), (&garbage, 9), (&newer, 8), (&missing, 3)] {
+        for command in [&["status"][..], &["workflow", "list"], &["db", "info"]] {
+            let by_variable = sandbox.way_with(&repo, &[("WAYPOST_DB", store.as_os_str())], command.iter()).fails(code);
+            let by_flag = sandbox.way(&repo, [&["--db", text(store)], command].concat()).fails(code);
+            for (run, why) in [(by_variable, "WAYPOST_DB"), (by_flag, "--db")] {
+                let named = format!("store: {} (from {why})", text(store));
+                assert!(run.stderr.contains(&named), "{command:?}: {}", run.stderr);
+            }
+        }
+    }
+    let unreachable = "postgres://127.0.0.1:1/x";
+    let run = sandbox.way(&repo, ["--db", unreachable, "--config", "store.wait=1s", "status"]);
+    assert!(run.code != 0 && run.stderr.contains(&format!("store: {unreachable} (from --db)")), "{}", run.stderr);
+}
+
+#[test]
+fn g10_resolving_the_store_takes_few_system_calls() {
+    strace();
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let deep = sandbox.dir("repo/a/b/c/d");
+    let _ = sandbox.way(&repo, ["status"]).ok();
+    // Time depends on the machine; the work does not. A system call takes about a microsecond, and reading a file a few.
+    let calls = |dir: &Path, args: &[&str]| -> usize {
+        let trace = sandbox.path("trace");
+        let mut command = sandbox.command("strace", dir);
+        command.arg("-f").arg("-o").arg(&trace).arg(env!("CARGO_BIN_EXE_way")).args(args);
+        let run = Run::of(&command.output().unwrap());
+        assert_eq!(run.code, 0, "{run:?}");
+        std::fs::read_to_string(&trace).unwrap().lines().count()
+    };
+    let start = calls(&repo, &["--version"]);
+    for dir in [&repo, &deep] {
+        let resolving = calls(dir, &["where"]) - start;
+        assert!(resolving < 250, "{resolving} system calls in {}", dir.display());
+    }
 }
 
 #[test]

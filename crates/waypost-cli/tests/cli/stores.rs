@@ -263,6 +263,52 @@ fn a_program_that_waited_through_an_upgrade_does_not_write() {
     assert!(String::from_utf8_lossy(&output.stderr).contains("schema version 999"), "{output:?}");
 }
 
+/// A store with schema 7, as a program of that version wrote it: a workflow whose first task is done and whose second one has
+/// a checkpoint of an agent that stopped, with agents, a message, a template and a job.
+const SCHEMA_7: &str = include_str!("support/schema-7.sql");
+
+#[test]
+fn p33_a_store_of_an_earlier_version_is_opened_and_its_work_continues() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let path = sandbox.path("old.db");
+    let old = rusqlite::Connection::open(&path).unwrap();
+    // The dump is ordered by name, not by reference.
+    old.pragma_update(None, "foreign_keys", false).unwrap();
+    old.execute_batch(SCHEMA_7).unwrap();
+    old.pragma_update(None, "application_id", 0x5761_7950).unwrap();
+    old.pragma_update(None, "user_version", 7).unwrap();
+    drop(old);
+    let data = |args: &[&str]| -> Value {
+        let mut command = sandbox.way_command(&repo);
+        // A later time than that of the store's last event.
+        command.env("WAYPOST_TEST_CLOCK", "2026-12-01T00:00:00Z").args(["--db", text(&path), "--json"]).args(args);
+        waypost_testkit::Run::of(&command.output().unwrap()).data()
+    };
+    let tasks = data(&["workflow", "show", "release"])["tasks"].clone();
+    let statuses: Vec<_> = tasks.as_array().unwrap().iter().map(|task| task["status"].as_str().unwrap()).collect();
+    assert_eq!(statuses, ["completed", "pending", "pending"], "{tasks}");
+    let info = data(&["db", "info"]);
+    assert!(info["schema_version"].as_u64().unwrap() > 7, "{info}");
+    assert_eq!(data(&["db", "check"])["ok"], true);
+    assert_eq!(data(&["template", "list"])[0]["name"], "releasing");
+    assert_eq!(data(&["job", "list"])[0]["status"], "completed");
+    let inbox = data(&["msg", "inbox", "--agent", "bob"]);
+    assert!(inbox.to_string().contains("please review"), "{inbox}");
+    // Another agent continues with the second task, and finishes the third.
+    for name in ["test", "ship"] {
+        let claimed = data(&["task", "claim", name, "--agent", "cyd", "--workflow", "release"]);
+        let context = claimed["context"].to_string();
+        assert_eq!(context.contains("ten of twenty tests"), name == "test", "{context}");
+        let _ = data(&["task", "done", name, "--agent", "cyd", "--outcome", "done"]);
+    }
+    assert_eq!(data(&["workflow", "show", "release"])["status"], "completed");
+    let events = data(&["events", "--since", "0", "--limit", "1000"]);
+    let events = events.as_array().unwrap();
+    assert!(events.len() > 27, "{events:?}");
+    assert!(events.iter().zip(1..).all(|(event, sequence)| event["sequence"] == sequence), "{events:?}");
+}
+
 #[test]
 fn reading_does_not_wait_for_a_writer() {
     let sandbox = sandbox();

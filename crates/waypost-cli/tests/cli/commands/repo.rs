@@ -182,4 +182,14 @@ fn b8_every_pair_of_status_and_visibility_is_kept() {
         assert_eq!(issue["id"], pair);
     }
     assert_eq!(list.as_array().unwrap().len(), 21);
+    // A deleted issue keeps its visibility too.
+    for visibility in ["local", "proposed", "canonical"] {
+        let id = format!("open-{visibility}");
+        let _ = sandbox.way(&repo, ["delete", &id]).ok();
+        let ledger = std::fs::read_to_string(repo.join(LEDGER)).unwrap();
+        let line = ledger.lines().find(|line| line.contains(&format!("\"id\":\"{id}\""))).unwrap();
+        let record: serde_json::Value = serde_json::from_str(line).unwrap();
+        assert_eq!((&record["status"], &record["visibility"]), (&"tombstone".into(), &visibility.into()), "{line}");
+    }
+    assert_eq!(sandbox.way(&repo, ["list", "--all", "--json"]).data().as_array().unwrap().len(), 18);
 }

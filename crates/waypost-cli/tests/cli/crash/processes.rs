@@ -4,6 +4,9 @@ use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Stdio};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
+use std::time::{Duration, Instant};
 
 use waypost_testkit::Sandbox;
 
@@ -116,23 +119,48 @@ fn processes_killed_while_a_store_is_made_leave_a_whole_one_or_none() {
     }
 }
 
+/// Twenty processes write and twenty read at once, for as many seconds as `WAYPOST_TEST_SECONDS` says.
 #[test]
-fn readers_and_writers_never_fail_each_other() {
+fn g11_twenty_readers_and_twenty_writers_never_fail_each_other() {
+    const WRITES: u32 = 25;
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["status"]).ok();
-    let writers: Vec<Child> = (0..10).map(|_| probe(&sandbox, &repo, 50)).collect();
-    let mut last = 0;
-    for _ in 0..40 {
-        let now = sandbox.way(&repo, ["status", "--json"]).data()["store"]["events"].as_u64().unwrap();
-        assert!(now >= last, "history only grows");
-        last = now;
-    }
-    for writer in writers {
-        let output = writer.wait_with_output().unwrap();
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    }
-    assert_eq!(stored(&repo).len(), 502);
+    let seconds = std::env::var("WAYPOST_TEST_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+    let end = Instant::now() + Duration::from_secs(seconds);
+    let writing = AtomicUsize::new(20);
+    let (written, reads) = std::thread::scope(|scope| {
+        let write = || {
+            let mut written = 0;
+            loop {
+                let output = probe(&sandbox, &repo, WRITES).wait_with_output().unwrap();
+                assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+                written += WRITES as usize;
+                if Instant::now() >= end {
+                    writing.fetch_sub(1, Ordering::SeqCst);
+                    return written;
+                }
+            }
+        };
+        let read = || {
+            let (mut last, mut reads) = (0, 0);
+            while writing.load(Ordering::SeqCst) > 0 || reads == 0 {
+                let now = sandbox.way(&repo, ["status", "--json"]).data()["store"]["events"].as_u64().unwrap();
+                assert!(now >= last, "history only grows");
+                (last, reads) = (now, reads + 1);
+            }
+            reads
+        };
+        let writers: Vec<_> = (0..20).map(|_| scope.spawn(write)).collect();
+        let readers: Vec<_> = (0..20).map(|_| scope.spawn(read)).collect();
+        // A writer that failed would leave the readers without an end.
+        let written: Vec<_> = writers.into_iter().map(ScopedJoinHandle::join).collect();
+        writing.store(0, Ordering::SeqCst);
+        let written: usize = written.into_iter().map(Result::unwrap).sum();
+        (written, readers.into_iter().map(|reader| reader.join().unwrap()).sum::<usize>())
+    });
+    assert!(reads >= 20 && written >= 20 * WRITES as usize, "{reads} reads, {written} writes");
+    assert_eq!(stored(&repo).len(), written + 2, "every acknowledged write is there");
 }
 
 #[test]

@@ -195,7 +195,8 @@ impl Storm {
         shares
     }
 
-    fn run(&self, workers: u64, graph: &Graph, disturb: impl FnOnce() + Send) {
+    /// Returns the fairness.
+    fn run(&self, workers: u64, graph: &Graph, disturb: impl FnOnce() + Send) -> f64 {
         self.plan(graph);
         let start = Instant::now();
         let seen: Vec<Seen> = std::thread::scope(|scope| {
@@ -213,12 +214,13 @@ impl Storm {
         let time = start.elapsed();
         let shares = self.check(graph);
         let longest = seen.iter().map(|seen| seen.longest).max().unwrap_or_default();
+        let fairness = fairness(&shares, workers);
         let said = format!(
-            "{workers} workers completed {} tasks in {time:.1?}, were killed {killed} times; fairness {:.2}, longest write {longest:.2?}\n",
+            "{workers} workers completed {} tasks in {time:.1?}, were killed {killed} times; fairness {fairness:.2}, longest write {longest:.2?}\n",
             graph.len(),
-            fairness(&shares, workers),
         );
         std::io::stderr().write_all(said.as_bytes()).unwrap();
+        fairness
     }
 }
 
@@ -275,7 +277,10 @@ fn size(variable: &str) -> Option<usize> {
 #[test]
 fn a6_150_processes_finish_a_workflow_once_while_they_are_killed_and_stopped() {
     let storm = Storm { killed: 4, stopped: 3, ..Storm::new(None) };
-    storm.run(150, &wide(size("WAYPOST_TEST_STORM").unwrap_or(300)), || {});
+    let fairness = storm.run(150, &wide(size("WAYPOST_TEST_STORM").unwrap_or(300)), || {});
+    // If some workers starved, the others would do everything. A worker that is killed or stopped does less.
+    // `cargo xtask bench store` has a higher bar for undisturbed processes, and one for the longest wait.
+    assert!(fairness > 0.5, "the fairness is {fairness:.2}");
 }
 
 #[test]

@@ -23,6 +23,7 @@ use waypost_core::op::ListEvents;
 use waypost_core::time::Timestamp;
 use waypost_testkit::{Run, Sandbox};
 
+use crate::across::check_ids;
 use crate::mcp::Client;
 use crate::serving::Server;
 use crate::support::sandbox;
@@ -115,6 +116,7 @@ impl Stage {
     fn normal(&self, value: &Value) -> Value {
         match value {
             Value::String(text) => {
+                check_ids(value);
                 let text = text.replace(&self.root, "/sandbox");
                 self.names.iter().fold(text, |text, (name, id)| text.replace(id.as_str(), name)).into()
             }
@@ -317,6 +319,43 @@ fn every_operation_answers_the_same_on_every_surface() {
     let _ = run_story(&story_of_a_shared_store(), true, &mut differences, &mut asked);
     check_that_all_were_asked(&routes, &asked);
     check_differences(&differences);
+}
+
+/// The fields that differ in a store that several repositories share: the store, and a context that names the repository.
+const SHARED_ALONE: [&str; 8] = [
+    "claim_task /data/context/text",
+    "claim_task /data/context/tokens",
+    "get_context /data/text",
+    "get_context /data/tokens",
+    "get_status /data/store/because",
+    "get_status /data/store/path",
+    "get_status /data/store/scope",
+    "get_status /data/store/source",
+];
+
+#[test]
+fn c6_every_command_answers_the_same_with_a_store_per_repository_and_a_shared_one() {
+    let sandboxes = [sandbox(), sandbox()];
+    let mut stages = [Stage::seed(&sandboxes[0], false), Stage::seed(&sandboxes[1], true)];
+    for stage in &mut stages {
+        let _ = stage.left_behind();
+    }
+    let mut found = BTreeSet::new();
+    for case in story() {
+        let said = [0, 1].map(|at| over_cli(&sandboxes[at], &stages[at], &case));
+        if let Some(then) = case.then {
+            for (stage, sandbox) in stages.iter().zip(&sandboxes) {
+                then(sandbox, &|text| stage.filled(text), &stage.repo);
+            }
+        }
+        let left = [0, 1].map(|at| stages[at].left_behind());
+        let [one, other] = [0, 1].map(|at| stages[at].normal(&said[at]));
+        let mut pointers = BTreeSet::new();
+        differing("", &one, &other, false, &mut pointers);
+        differing("/left", &left[0], &left[1], false, &mut pointers);
+        found.extend(pointers.into_iter().map(|pointer| format!("{} {pointer}", case.operation)));
+    }
+    assert_eq!(found.into_iter().collect::<Vec<_>>(), SHARED_ALONE);
 }
 
 /// Operations, and over which surface each was asked for.
