@@ -125,7 +125,7 @@ impl PrivateDir {
         File::open(random)
             .and_then(|mut source| source.read_exact(&mut bytes))
             .map_err(|error| cannot_read(random, error))?;
-        let key: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        let key = bytes.iter().fold(String::new(), |key, byte| key + &format!("{byte:02x}"));
         // The user's file first: each key in a private directory is known.
         let known = self.keys()?.join(&key);
         let path = path_text::to_text(&self.path);
@@ -198,6 +198,10 @@ mod tests {
         PrivateDir::from(at.join("private")).with_user_dir(Some(user_dir.to_owned()))
     }
 
+    fn write(path: &Path, text: &str) {
+        replace(path, text.as_bytes(), 0o600).unwrap();
+    }
+
     #[test]
     fn only_a_directory_that_this_user_created_is_accepted() {
         let scratch = tempfile::tempdir().unwrap();
@@ -205,7 +209,7 @@ mod tests {
         let dir = private(scratch.path(), &mine);
         dir.check().unwrap();
         dir.create().unwrap();
-        std::fs::write(dir.join("config.toml"), "").unwrap();
+        write(&dir.join("config.toml"), "");
         dir.check().unwrap();
         dir.create().unwrap();
         let refused = private(scratch.path(), &other);
@@ -225,7 +229,7 @@ mod tests {
         let elsewhere = scratch.path().join("elsewhere");
         std::fs::create_dir(&elsewhere).unwrap();
         std::fs::rename(&*dir, elsewhere.join("private")).unwrap();
-        std::fs::write(elsewhere.join("private/state.db"), "").unwrap();
+        write(&elsewhere.join("private/state.db"), "");
         private(&elsewhere, &home).check().unwrap();
     }
 
@@ -237,8 +241,8 @@ mod tests {
         let hostile = scratch.path().join("hostile");
         create_private_dir(&hostile.join("private")).unwrap();
         for key in ["../lock", "lock", "", "00000000000000000000000000000000", "../../../../../../../../etc/hosts"] {
-            std::fs::write(hostile.join("private/key"), key).unwrap();
-            std::fs::write(hostile.join("private/config.toml"), "").unwrap();
+            write(&hostile.join("private/key"), key);
+            write(&hostile.join("private/config.toml"), "");
             assert_eq!(private(&hostile, &home).check().unwrap_err().kind(), Kind::Refused, "{key:?}");
         }
     }

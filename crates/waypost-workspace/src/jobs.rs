@@ -18,7 +18,7 @@ use std::sync::mpsc::{self, Receiver};
 use std::time::{Duration, Instant};
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use rustix::process::{Pid, Signal, kill_process, kill_process_group};
+use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use waypost_core::model::ProcessIdentity;
 use waypost_core::{Error, Result};
 use waypost_fs::{boot_id, process_start};
@@ -126,7 +126,7 @@ pub fn kill_tools_of(process: &ProcessIdentity) {
     // On SIGTERM, git removes its partial results.
     for signal in [Signal::TERM, Signal::KILL] {
         let until = Instant::now() + EXIT_TIMEOUT;
-        signal_all(&processes_with(&mark), signal);
+        signal_all(|| processes_with(&mark), signal);
         while Instant::now() < until {
             if processes_with(&mark).is_empty() {
                 return;
@@ -150,10 +150,9 @@ fn has_variable(pid: u32, variable: &str) -> bool {
 
 /// Sends SIGTERM to a process, if it still runs. Returns whether it was sent.
 pub fn terminate(process: &ProcessIdentity) -> bool {
-    let Some(pid) = Some(process).filter(|process| is_running(process)).and_then(|process| raw_pid(process.pid)) else {
-        return false;
-    };
-    kill_process(pid, Signal::TERM).is_ok()
+    let Some(handle) = raw_pid(process.pid).and_then(handle) else { return false };
+    // Checked after the handle was opened: if the id has a new owner, the handle may be that process's.
+    is_running(process) && pidfd_send_signal(handle, Signal::TERM).is_ok()
 }
 
 /// Starts the supervisor of a job: this program with other arguments and further environment variables. It continues when
@@ -266,25 +265,23 @@ impl Running {
     fn signal(&self, signal: Signal) {
         // Until it is waited for, no other process gets its id; afterwards its group may still exist.
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
-        signal_all(&processes_of(&self.job), signal);
+        signal_all(|| processes_of(&self.job), signal);
     }
 }
 
 /// Kills all processes of a job whose supervisor is gone. Returns how many there were.
 pub fn kill_remaining(job: &str, grace_period: Duration) -> usize {
-    let found = processes_of(job);
-    signal_all(&found, Signal::TERM);
+    let found = signal_all(|| processes_of(job), Signal::TERM);
     let until = Instant::now() + grace_period;
     while !processes_of(job).is_empty() && Instant::now() < until {
         wait_for_any(&mut [], POLL_INTERVAL);
     }
-    let surviving = processes_of(job);
-    signal_all(&surviving, Signal::KILL);
+    signal_all(|| processes_of(job), Signal::KILL);
     let until = Instant::now() + EXIT_TIMEOUT;
     while !processes_of(job).is_empty() && Instant::now() < until {
         wait_for_any(&mut [], POLL_INTERVAL);
     }
-    found.len()
+    found
 }
 
 /// Returns whether processes of a job are running.
@@ -292,10 +289,25 @@ pub fn has_processes(job: &str) -> bool {
     !processes_of(job).is_empty()
 }
 
-fn signal_all(processes: &[u32], signal: Signal) {
-    for pid in processes.iter().filter_map(|pid| raw_pid(*pid)) {
-        let _ = kill_process(pid, signal);
+/// Sends a signal to all listed processes. Returns how many there were.
+///
+/// Another process can get the id of one that ends meanwhile. A handle stays with its process, so the list is made again
+/// after the handles were opened, and only processes on both lists get the signal.
+fn signal_all(list: impl Fn() -> Vec<u32>, signal: Signal) -> usize {
+    let found = list();
+    let handles: Vec<_> = found.iter().filter_map(|pid| Some((*pid, handle(raw_pid(*pid)?)?))).collect();
+    if !handles.is_empty() {
+        let still = list();
+        for (_, handle) in handles.iter().filter(|(pid, _)| still.contains(pid)) {
+            let _ = pidfd_send_signal(handle, signal);
+        }
     }
+    found.len()
+}
+
+/// Opens a handle of the process that has this id now.
+fn handle(pid: Pid) -> Option<OwnedFd> {
+    pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
 /// Lists the processes of a job: those with its mark, and all descendants of its supervisor.

@@ -50,10 +50,10 @@ impl Variables {
         self.0.iter().filter(move |(name, _)| matches(name)).map(|(name, value)| (name.clone(), value.clone()))
     }
 
-    /// Returns the variables that jobs and set-up commands inherit: the usual ones of a session, and those named here. All
+    /// Returns the variables that jobs and set-up commands inherit: the usual ones of a session, and further ones. All
     /// others may hold secrets.
-    pub(crate) fn inherited(&self, named: &[String]) -> Vec<(OsString, OsString)> {
-        let names = INHERITED.iter().copied().chain(named.iter().map(String::as_str));
+    pub(crate) fn inherited(&self, further: &[String]) -> Vec<(OsString, OsString)> {
+        let names = INHERITED.iter().copied().chain(further.iter().map(String::as_str));
         names
             .filter_map(|name| Some((OsString::from(name), self.get(name)?.to_owned())))
             .chain(self.starting_with("LC_"))

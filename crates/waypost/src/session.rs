@@ -663,13 +663,11 @@ fn ensure_ids(place: &Place, entropy: &mut dyn Entropy) -> Result<(RepositoryId,
     if let Some(ids) = place.unreachable_owner_ids() {
         return Ok(ids);
     }
-    match &place.checkout {
-        Some(checkout) => Ok((checkout.ensure_repository_id(entropy)?, checkout.ensure_worktree_id(entropy)?)),
-        None => {
-            let (repository, worktree) = id_dirs(place)?;
-            Ok((ensure_repository_id(repository, entropy)?, ensure_worktree_id(worktree, entropy)?))
-        }
+    if let Some(checkout) = &place.checkout {
+        return Ok((checkout.ensure_repository_id(entropy)?, checkout.ensure_worktree_id(entropy)?));
     }
+    let (repository, worktree) = id_dirs(place)?;
+    Ok((ensure_repository_id(repository, entropy)?, ensure_worktree_id(worktree, entropy)?))
 }
 
 /// Returns whether this worktree is a copy, with its id, of a worktree that still exists.

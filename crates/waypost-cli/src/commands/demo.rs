@@ -1,15 +1,18 @@
 //! `way demo`
 
+use std::fs::DirBuilder;
+use std::os::unix::fs::DirBuilderExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
 use waypost_core::{Error, Result, path_text};
-use waypost_fs::{FileIdentity, create_private_dir, remove_tree, replace};
+use waypost_fs::{FileIdentity, remove_tree, replace};
 use waypost_workspace::run_step;
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, styled};
+use waypost::tokens::random_hex;
 
 /// Show a tour of agents at work, in a scratch repository
 ///
@@ -50,9 +53,10 @@ tasks:
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let parent = cx.variables.path("TMPDIR").unwrap_or_else(|| PathBuf::from("/tmp"));
-    let dir = parent.join(format!("waypost-demo-{}", std::process::id()));
+    // Other users can write to /tmp, so the name cannot be guessed, and an existing directory is an error.
+    let dir = parent.join(format!("waypost-demo-{}", random_hex(8)));
     let cannot = |error| Error::unavailable(format!("cannot write in {}", dir.display())).because(error);
-    create_private_dir(&dir).map_err(cannot)?;
+    DirBuilder::new().mode(0o700).create(&dir).map_err(cannot)?;
     let dir = dir.canonicalize().map_err(cannot)?;
     let identity = FileIdentity::of_entry(&dir).map_err(cannot)?;
     let result = tour(cx, &dir);

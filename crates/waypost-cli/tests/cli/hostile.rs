@@ -32,7 +32,7 @@ const FURTHER_ARGUMENTS: &[(&str, &[&str])] = &[
 fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
     let path = path.as_ref();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, content).unwrap();
+    waypost_fs::replace(path, content.as_ref(), 0o600).unwrap();
 }
 
 /// Returns every command with arguments that its parser takes.
@@ -294,8 +294,7 @@ fn nothing_of_another_user_is_used() {
     // A directory of all users, as /tmp, in which another user created a repository without version control.
     let open = sandbox.dir("open");
     fs::set_permissions(&open, fs::Permissions::from_mode(0o1777)).unwrap();
-    fs::create_dir_all(open.join(".waypost")).unwrap();
-    fs::write(open.join(".waypost/config.toml"), "prefix = \"theirs\"\n").unwrap();
+    write(open.join(".waypost/config.toml"), "prefix = \"theirs\"\n");
     sandbox.give_away(&open.join(".waypost"));
     let here = sandbox.dir("open/here");
     let refused = sandbox.way(&here, ["list", "--json"]).fails(REFUSED).error();

@@ -169,7 +169,8 @@ mod tests {
 
     /// Returns the effective value of a key, as git decides it: the last one.
     fn effective(listed: &[(&str, &str, &str)], key: &str) -> Option<String> {
-        let listed: String = listed.iter().map(|(scope, key, value)| format!("{scope}\0{key}\n{value}\0")).collect();
+        let entries = listed.iter().map(|(scope, key, value)| format!("{scope}\0{key}\n{value}\0"));
+        let listed = entries.collect::<Vec<_>>().concat();
         let settings = allowed(&listed).settings;
         settings.into_iter().rev().find(|(known, _)| known.eq_ignore_ascii_case(key)).map(|(_, value)| value)
     }

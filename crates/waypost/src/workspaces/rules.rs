@@ -167,10 +167,18 @@ pub(super) fn make_room(session: &mut Session, report: &mut dyn FnMut(&str)) -> 
     for one in &all {
         let workspace = &one.view.workspace;
         if workspace.status.is_live() && workspace.strategy != Strategy::InPlace {
-            taken += workspaces.measure(one).unwrap_or_else(|error| {
-                log::warn!("{}", error.full_message());
-                workspace.size.unwrap_or_default()
-            });
+            taken += match workspaces.measure(one) {
+                Ok(size) => size,
+                // Another command removed it.
+                Err(_) if !workspace.path.exists() => 0,
+                Err(error) => {
+                    let message = format!("workspace {} cannot be measured, so it counts as too large", workspace.id);
+                    return Err(Error::refused(message)
+                        .because(error.full_message())
+                        .hint(format!("remove it: way ws rm {}", workspace.id))
+                        .hint("or set no limit: way config unset workspaces.total"));
+                }
+            };
         }
     }
     if taken < total {
