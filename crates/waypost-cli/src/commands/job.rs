@@ -134,8 +134,9 @@ pub(crate) struct HowArgs {
     /// Branch to work on [default: waypost/ and the id]
     #[arg(long)]
     branch: Option<String>,
-    /// Existing workspace of an earlier job to run in
-    #[arg(long, value_name = "WORKSPACE", conflicts_with_all = ["strategy", "base", "branch"])]
+    /// Existing workspace of an earlier job to run in, as it is; with --base it is fast-forwarded first, which fails if it
+    /// has diverged
+    #[arg(long, value_name = "WORKSPACE", conflicts_with_all = ["strategy", "branch"])]
     workspace: Option<String>,
     /// Maximum run time, e.g. 1h
     #[arg(long, value_name = "SPAN", value_parser = parse_duration)]

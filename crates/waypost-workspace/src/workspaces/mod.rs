@@ -32,6 +32,7 @@ mod snapshot;
 mod snapshot_refs;
 mod template;
 mod trash;
+mod update;
 mod upkeep;
 
 pub use abandon::abandon;
@@ -57,4 +58,5 @@ pub use results::{
 pub use saved::{remove_from_mirror, remove_snapshot, saved_in, saved_in_hg};
 pub use setup::{Scripts, SetUp, Trust, Trusted, include, set_up};
 pub use snapshot::{export, keep_abandoned, restore, snapshot, snapshots, snapshots_of};
+pub use update::{Position, position, update};
 pub use upkeep::{Packed, upkeep};

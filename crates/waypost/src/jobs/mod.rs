@@ -182,7 +182,8 @@ pub(crate) fn check_settings(
 ) -> Result<()> {
     if let Some(known) = &settings.workspace {
         let known = workspaces::find(session, known)?.workspace;
-        return workspaces::check_reusable(&known);
+        workspaces::check_reusable(&known)?;
+        return settings.base.as_deref().map_or(Ok(()), |base| workspaces::check_update(&known, base));
     }
     let request = WorkspaceRequest {
         repository,

@@ -119,6 +119,11 @@ fn prepare(
     } else if let Some(known) = &settings.workspace {
         let known = workspaces::find(session, known)?.workspace;
         let workspace = workspaces::reuse(session, &known, job)?;
+        if settings.base.is_some() {
+            workspaces::update(&known, settings.base.as_deref())?;
+        } else if let Some(warning) = workspaces::behind_warning(&workspace)? {
+            note_job(session, job, |operation| operation.warning = Some(warning))?;
+        }
         let context = workspaces::plan_of(&workspace)?.context();
         JobDirs { dir: workspace.path.clone(), workspace: Some(workspace), context }
     } else {

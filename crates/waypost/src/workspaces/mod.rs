@@ -13,6 +13,7 @@ mod remove;
 mod results;
 mod rules;
 mod snapshots;
+mod update;
 mod user;
 
 pub use changes::uncommitted_warning;
@@ -31,4 +32,5 @@ pub use rules::{Reach, Rules, Verdict, collect, default_rules, judge, upkeep};
 pub use snapshots::{
     all_snapshots, damaged_mirrors, export, find_snapshot, remove_snapshot, restore, snapshot, snapshots,
 };
+pub use update::{behind_warning, check_update, update};
 pub use user::{UserWorkspace, UserWorkspaces};

@@ -31,6 +31,19 @@ pub(super) struct NewArgs {
     remote: Option<String>,
 }
 
+/// Bring a workspace up to date with the repository it comes from
+///
+/// Fast-forwards it, and merges nothing: a workspace that has commits of its own, or changes in the way, stays as it is,
+/// with an error.
+#[derive(clap::Args)]
+pub(super) struct UpdateArgs {
+    /// Workspace: an id or its prefix, a job, or a path in the workspace
+    workspace: String,
+    /// Revision of the repository to update to [default: the head of the checkout that the workspace was requested from]
+    #[arg(long, value_name = "REVISION")]
+    base: Option<String>,
+}
+
 /// Create workspaces in advance, so that jobs start faster
 #[derive(clap::Args)]
 pub(super) struct WarmArgs {
@@ -62,6 +75,19 @@ pub(super) fn new(cx: &mut CommandContext, session: &mut Session, args: &NewArgs
     let workspace = &created.workspace;
     cx.ui.answer(workspace, |text| {
         text.line(format!("Created workspace {} at {}", workspace.id, workspace.path.display()));
+    })?;
+    Ok(ExitCode::SUCCESS)
+}
+
+pub(super) fn update(cx: &mut CommandContext, session: &mut Session, args: &UpdateArgs) -> Result<ExitCode> {
+    let workspace = workspaces::find(session, &args.workspace)?.workspace;
+    let before = workspaces::update(&workspace, args.base.as_deref())?;
+    cx.ui.answer(&json!({ "workspace": workspace.id, "before": before }), |text| {
+        let commits = count(usize::try_from(before.behind).unwrap_or(usize::MAX), "commit");
+        text.line(match before.behind {
+            0 => format!("Workspace {} is up to date", workspace.id),
+            _ => format!("Updated workspace {} by {commits}", workspace.id),
+        });
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -61,6 +61,7 @@ enum Command {
     Export(save::ExportArgs),
     /// Print the path of a workspace, and remount it if it is an overlay
     Enter(OneArgs),
+    Update(make::UpdateArgs),
     Warm(make::WarmArgs),
     /// List the workspaces in the pool
     Pool,
@@ -94,6 +95,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::List(args) => inspect::list(cx, session, args),
         Command::Restore(args) => save::restore(cx, session, args),
         Command::Enter(args) => make::enter(cx, session, &args.workspace),
+        Command::Update(args) => make::update(cx, session, args),
         Command::Warm(args) => make::warm(cx, session, args),
         Command::Pool => inspect::pool(cx, session),
         Command::Push(args) => deliver::push(cx, session, args),

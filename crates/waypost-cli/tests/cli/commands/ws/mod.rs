@@ -312,6 +312,55 @@ fn p28_p31_work_is_delivered_to_the_real_remote_and_its_merge_is_detected() {
 }
 
 #[test]
+fn p31_an_existing_workspace_is_fast_forwarded_or_its_divergence_is_reported() {
+    for strategy in ["clone", "worktree"] {
+        let shop = Shop::new();
+        let earlier = shop.job(&["--strategy", strategy], "true");
+        let (id, dir) = (earlier["workspace_id"].as_str().unwrap(), path(&earlier["workspace_dir"]));
+        let advance = |text: &str| {
+            shop.sandbox.write(shop.repo.join("file"), text);
+            shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-am", text]);
+        };
+        let reuse = |flags: &[&str], script: &str| shop.job(&[&["--workspace", id], flags].concat(), script);
+        assert_eq!(reuse(&[], "cat file")["warnings"], json!([]), "{strategy}");
+        advance("two");
+        // As it is, with a warning; and with the new commits on request.
+        let behind = reuse(&[], "cat file");
+        assert_eq!((&behind["status"], &behind["output"]), (&json!("completed"), &json!("one")), "{strategy}");
+        let warning = behind["warnings"][0].as_str().unwrap();
+        assert!(warning.contains("lacks 1 commit of the source"), "{strategy}: {warning}");
+        let updated = reuse(&["--base", "head"], "cat file");
+        assert_eq!((&updated["output"], &updated["warnings"]), (&json!("two"), &json!([])), "{strategy}");
+        advance("three");
+        let update = ["ws", "update", id, "--json"];
+        assert_eq!(shop.way(update).data()["before"]["behind"], 1);
+        assert_eq!(fs::read_to_string(dir.join("file")).unwrap(), "three");
+        assert_eq!(shop.way(update).data()["before"]["behind"], 0);
+
+        // A change that is not committed stays.
+        shop.sandbox.write(dir.join("file"), "mine");
+        advance("four");
+        let refused = shop.way(["ws", "update", id]).fails(4).stderr;
+        assert!(refused.contains("file"), "{strategy}: {refused}");
+        assert_eq!(fs::read_to_string(dir.join("file")).unwrap(), "mine");
+        // So does a commit of its own: then it has diverged, and no job is recorded that asks for the update.
+        shop.sandbox.git(dir, ["commit", "--quiet", "-am", "Mine"]);
+        let head = shop.sandbox.git(dir, ["rev-parse", "HEAD"]);
+        let refused = shop.way(["ws", "update", id]).fails(4).stderr;
+        assert!(refused.contains("diverged") && refused.contains("1 commit of its own"), "{strategy}: {refused}");
+        let jobs = || shop.way(["job", "list", "--json"]).data().as_array().unwrap().len();
+        let before = jobs();
+        let refused = shop.way(["job", "start", "--workspace", id, "--base", "head", "--", "true"]).fails(4).stderr;
+        assert!(refused.contains("diverged"), "{strategy}: {refused}");
+        assert_eq!((jobs(), shop.sandbox.git(dir, ["rev-parse", "HEAD"])), (before, head));
+        let diverged = reuse(&[], "cat file");
+        let warning = diverged["warnings"][0].as_str().unwrap();
+        assert!(warning.contains("lacks 1 commit") && warning.contains("has 1 commit of its own"), "{warning}");
+        assert_eq!(diverged["output"], "mine");
+    }
+}
+
+#[test]
 fn p28_a_pull_request_is_opened_with_gh_if_installed() {
     let shop = Shop::new();
     let bin = shop.sandbox.dir("bin");
