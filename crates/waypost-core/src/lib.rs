@@ -10,6 +10,7 @@ pub mod clock;
 pub mod context;
 pub mod engine;
 pub mod error;
+pub mod escape;
 pub mod id;
 pub mod ledger;
 pub mod memory;

@@ -12,6 +12,7 @@ use waypost_core::op::{Heartbeat, LeaseView, ListLeases};
 use waypost_fs::{create_private_dir, replace};
 
 use crate::CommandContext;
+use crate::escape::escape;
 use crate::setup::Agent;
 use crate::ui::print;
 use waypost::environment::CLAUDE_ENV_FILE;
@@ -212,7 +213,9 @@ fn append_agent_name(file: &Path, name: &str) -> std::io::Result<()> {
 
 /// Returns the leases that a compacted session must remember.
 fn reminder(name: &str, held: &[LeaseView]) -> String {
-    let held: Vec<_> = held.iter().map(|seen| format!("{} (epoch {})", seen.lease.subject, seen.lease.epoch)).collect();
+    // The id of an issue comes from the ledger, which others write.
+    let line = |seen: &LeaseView| format!("{} (epoch {})", escape(&seen.lease.subject), seen.lease.epoch);
+    let held: Vec<_> = held.iter().map(line).collect();
     format!(
         "Waypost: you are {name} and hold {}. Keep that and your progress in the summary; record your progress with way \
          task checkpoint as soon as you continue.",

@@ -14,6 +14,7 @@ use super::places::Places;
 use super::{agents, base, find};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
+use crate::escape::{EXPLANATION, escape_lines, quoted};
 use crate::id::AgentId;
 use crate::model::{Agent, Checkpoint, DependencyKind, Task, TaskStatus, Workflow};
 
@@ -23,6 +24,8 @@ pub const BYTES_PER_TOKEN: usize = 4;
 pub const DEFAULT_BUDGET: u32 = 8_000;
 /// Minimum budget, in tokens: a smaller one does not hold the task itself.
 const MIN_BUDGET: u32 = 100;
+/// Minimum budget of a context that explains the mark of quoted text, in tokens.
+const MIN_EXPLAINED_BUDGET: u32 = 200;
 /// Space reserved for the list of omissions.
 const OMISSIONS_BYTES: usize = 200;
 /// A single piece takes at most the budget divided by this.
@@ -66,7 +69,7 @@ impl Packer {
     pub(crate) fn add(&mut self, section: &'static str, piece: &str) -> bool {
         let max_bytes = (self.budget as usize * BYTES_PER_TOKEN / MAX_SHARE_DIVISOR).max(64);
         // Only the first line of a piece begins at the margin, so no text can pass for a heading or another piece.
-        let piece = shorten(&piece.trim_end().replace('\n', "\n   "), max_bytes);
+        let piece = shorten(&escape_lines(piece.trim_end()).replace('\n', "\n   "), max_bytes);
         let is_new = !self.sections.iter().any(|(title, pieces)| *title == section && !pieces.is_empty());
         // A heading is `## title` with a line break before and after it.
         let cost = piece.len() + 1 + if is_new { section.len() + 6 } else { 0 };
@@ -130,8 +133,11 @@ fn shorten(text: &str, max_bytes: usize) -> String {
 
 /// Packs the context for an agent that works on a task.
 pub(crate) fn pack(cx: &mut OpContext<'_>, task: &Task, reader: Option<&AgentId>, budget: u32) -> Result<Context> {
-    let sections = [TASK, WORKFLOW, CHECKPOINTS, OUTCOMES, MESSAGES, OTHERS];
+    let sections = ["", TASK, WORKFLOW, CHECKPOINTS, OUTCOMES, MESSAGES, OTHERS];
     let mut packer = Packer::new(budget, &sections)?;
+    if budget >= MIN_EXPLAINED_BUDGET {
+        packer.add("", EXPLANATION);
+    }
     let now = cx.now;
     cx.tx.prefetch(&mut |tx| {
         tx.workflow_get(&task.workflow_id)?;
@@ -182,14 +188,20 @@ const MAX_OTHER_TASKS: u32 = 20;
 fn about_task(packer: &mut Packer, task: &Task, started_from: Option<&str>) {
     let listed = |title: &str, items: &[String]| (!items.is_empty()).then(|| format!("{title}: {}", items.join("; ")));
     let titled = |title: &str, text: &Option<String>| text.as_ref().map(|text| format!("{title}: {text}"));
+    let quoting = |title: &str, text: &Option<String>| text.as_ref().map(|text| quoted(title, text));
+    let describe = |text: &String| match &task.issue {
+        // The text comes from the ledger, which others write.
+        Some(_) => quoted("Text of the issue", text),
+        None => text.clone(),
+    };
     let value = |title: &str, value: &Value| (!is_empty(value)).then(|| format!("{title}: {}", plain(value)));
     let parts = [
-        Some(task.description.clone()).filter(|text| !text.trim().is_empty()),
+        Some(&task.description).filter(|text| !text.trim().is_empty()).map(describe),
         started_from.map(|text| format!("Your workspace starts from: {text}")),
         listed("Done when", &task.acceptance),
         task.needs_evidence.then(|| "Completing it needs evidence.".to_owned()),
-        titled("Last error", &task.error),
-        titled("Asked", &task.question),
+        quoting("Last error", &task.error),
+        quoting("Asked", &task.question),
         titled("Answered", &task.answer),
         value("Plan", &task.plan),
         value("Context", &task.context),
@@ -259,14 +271,14 @@ fn earlier_checkpoints(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task,
 }
 
 fn shown(checkpoint: &Checkpoint) -> String {
-    let mut text = format!("{}. [{}] {}", checkpoint.sequence, checkpoint.kind, checkpoint.summary);
+    let mut text = checkpoint.summary.clone();
     if !is_empty(&checkpoint.detail) {
         let _ = write!(text, "\n{}", plain(&checkpoint.detail));
     }
     if !checkpoint.files.is_empty() {
         let _ = write!(text, "\nfiles: {}", checkpoint.files.join(", "));
     }
-    text
+    quoted(&format!("{}. [{}]", checkpoint.sequence, checkpoint.kind), &text)
 }
 
 /// Adds the outcomes of the tasks it depends on, and of those named in its `context_from`.
@@ -287,7 +299,7 @@ fn outcomes(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task) -> Result<
             TaskStatus::Skipped => "skipped",
             _ => "not done yet",
         });
-        if !packer.add(OUTCOMES, &format!("{}: {outcome}", other.name)) {
+        if !packer.add(OUTCOMES, &quoted(&other.name, outcome)) {
             packer.leave_out("outcomes", 1);
         }
     }
@@ -303,8 +315,8 @@ fn messages(cx: &mut OpContext<'_>, packer: &mut Packer, reader: Option<&AgentId
     }
     for message in waiting {
         let sender = super::lease::name(cx, &message.sender)?;
-        let piece =
-            format!("{} from {sender} [{}]: {}\n{}", message.id, message.priority, message.subject, message.body);
+        let line = format!("{} from {sender} [{}]", message.id, message.priority);
+        let piece = quoted(&line, &format!("{}\n{}", message.subject, message.body));
         if !packer.add(MESSAGES, &piece) {
             packer.leave_out("messages", 1);
         }
@@ -368,6 +380,7 @@ pub(crate) fn prime(
     for line in lines {
         packer.add(how, line);
     }
+    packer.add(how, EXPLANATION);
     let leases = match agent {
         Some(agent) => cx.tx.lease_list(Some(&agent.id))?,
         None => Vec::new(),
@@ -384,7 +397,7 @@ pub(crate) fn prime(
         }
         let Some(task) = task else { continue };
         if let Some(last) = cx.tx.checkpoint_list(&task.id, None, 1)?.first() {
-            packer.add(held, &format!("   last checkpoint: {}", shorten(&last.summary, 120)));
+            packer.add(held, &quoted("   last checkpoint", &shorten(&last.summary, 100)));
         }
     }
     if let Some(agent) = agent {
@@ -410,7 +423,7 @@ pub(crate) fn prime(
     }
     for task in cx.tx.task_list_in(TaskStatus::WaitingInput, 3)? {
         let question = task.question.as_deref().unwrap_or_default();
-        packer.add(questions, &format!("{} ({}): {}", task.name, task.id, shorten(question, 120)));
+        packer.add(questions, &quoted(&format!("{} ({})", task.name, task.id), &shorten(question, 120)));
     }
     Ok(packer.finish())
 }

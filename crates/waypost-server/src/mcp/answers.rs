@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use waypost::app::Reply;
+use waypost_core::escape::{escape, escape_lines, quoted};
 use waypost_core::time::Timestamp;
 
 /// The answer of a tool.
@@ -39,13 +40,13 @@ pub(super) fn answer(shorten: Shorten, Reply { answer, warnings }: &Reply) -> An
     let (mut data, shown) = shorten(answer);
     let mut text = String::new();
     for warning in warnings {
-        let _ = writeln!(text, "warning: {warning}");
+        let _ = writeln!(text, "warning: {}", escape(warning));
     }
     if let (false, Value::Object(fields)) = (warnings.is_empty(), &mut data) {
         fields.insert("warnings".to_owned(), json!(warnings));
     }
     text.push_str(shown.trim_end());
-    Answer { data: compact(data), text }
+    Answer { data: escape_all(compact(data)), text }
 }
 
 pub(super) fn workspace(answer: &Value) -> (Value, String) {
@@ -53,8 +54,8 @@ pub(super) fn workspace(answer: &Value) -> (Value, String) {
 }
 
 fn workspace_line(one: &Value) -> String {
-    let of = |field: &str| one[field].as_str().map_or_else(String::new, |text| format!(", {field} {text}"));
-    format!("{} {}: {}{}{}", plain(&one["id"]), plain(&one["status"]), plain(&one["path"]), of("branch"), of("task"))
+    let of = |field: &str| one[field].as_str().map_or_else(String::new, |text| format!(", {field} {}", escape(text)));
+    format!("{} {}: {}{}{}", line(&one["id"]), line(&one["status"]), line(&one["path"]), of("branch"), of("task"))
 }
 
 pub(super) fn workspaces(answer: &Value) -> (Value, String) {
@@ -79,9 +80,9 @@ pub(super) fn claimed(answer: &Value) -> (Value, String) {
     });
     let mut text = format!(
         "claimed {} {}/{}, epoch {} until {}\n",
-        plain(&task["id"]),
-        plain(&task["workflow"]),
-        plain(&task["name"]),
+        line(&task["id"]),
+        line(&task["workflow"]),
+        line(&task["name"]),
         lease["epoch"],
         end_of(&lease["expires_at"]),
     );
@@ -103,10 +104,10 @@ pub(super) fn checkpointed(answer: &Value) -> (Value, String) {
 
 pub(super) fn ended(answer: &Value) -> (Value, String) {
     let mut data = pick(answer, TASK_FIELDS);
-    let mut text = format!("{}/{}: {}", plain(&answer["workflow"]), plain(&answer["name"]), plain(&answer["status"]));
+    let mut text = format!("{}/{}: {}", line(&answer["workflow"]), line(&answer["name"]), line(&answer["status"]));
     if let Some(issue) = answer["closed_issue"].as_str() {
         data["closed_issue"] = json!(issue);
-        let _ = write!(text, "\nclosed issue: {issue}");
+        let _ = write!(text, "\nclosed issue: {}", escape(issue));
     }
     (data, text)
 }
@@ -135,11 +136,12 @@ pub(super) fn inbox(answer: &Value) -> (Value, String) {
     let messages = map_items(&answer["messages"], |message| pick(message, MESSAGE_FIELDS));
     let mut text = format!("{} unread", answer["unread"]);
     for message in &messages {
-        let (id, from) = (plain(&message["id"]), plain(&message["from"]));
-        let _ = write!(text, "\n{id} from {from} [{}] {}", plain(&message["priority"]), plain(&message["subject"]));
+        let (id, from, priority) = (plain(&message["id"]), plain(&message["from"]), plain(&message["priority"]));
+        let mut said = plain(&message["subject"]);
         if message["body"] != message["subject"] {
-            let _ = write!(text, "\n   {}", plain(&message["body"]).replace('\n', "\n   "));
+            let _ = write!(said, "\n{}", plain(&message["body"]));
         }
+        let _ = write!(text, "\n{}", quoted(&format!("{id} from {from} [{priority}]"), &said));
     }
     (json!({ "messages": messages, "unread": answer["unread"] }), text)
 }
@@ -171,16 +173,17 @@ pub(super) fn issue_page(answer: &Value) -> (Value, String) {
     for key in ["description", "design", "acceptance_criteria", "notes", "close_reason"] {
         let part = plain(&answer["issue"][key]);
         if !part.is_empty() {
-            let _ = write!(text, "\n{}: {part}", key.replace('_', " "));
+            let _ = write!(text, "\n{}", quoted(&key.replace('_', " "), &part));
         }
     }
     let reasons = join(&answer["reasons"]);
     let _ = match reasons.as_str() {
         "" => write!(text, "\nready: {}", answer["ready"]),
-        reasons => write!(text, "\nnot ready: {reasons}"),
+        reasons => write!(text, "\nnot ready: {}", escape(reasons)),
     };
     for comment in answer["issue"]["comments"].as_array().into_iter().flatten() {
-        let _ = write!(text, "\ncomment by {}: {}", plain(&comment["author"]), plain(&comment["text"]));
+        let said = format!("{}: {}", line(&comment["author"]), plain(&comment["text"]));
+        let _ = write!(text, "\n{}", quoted("comment", &said));
     }
     text.push('\n');
     (answer.clone(), text)
@@ -201,14 +204,9 @@ pub(super) fn issue(answer: &Value) -> (Value, String) {
 
 fn issue_line(issue: &Value) -> String {
     let assignee = plain(&issue["assignee"]);
-    let assignee = if assignee.is_empty() { assignee } else { format!(" {assignee}") };
-    format!(
-        "{} P{} {}{assignee}: {}",
-        plain(&issue["id"]),
-        issue["priority"],
-        plain(&issue["status"]),
-        plain(&issue["title"])
-    )
+    let assignee = if assignee.is_empty() { assignee } else { format!(" (assigned to {assignee})") };
+    let about = format!("{} P{} {}", plain(&issue["id"]), issue["priority"], plain(&issue["status"]));
+    quoted(&about, &escape(&format!("{}{assignee}", plain(&issue["title"]))))
 }
 
 pub(super) fn status(answer: &Value) -> (Value, String) {
@@ -221,7 +219,7 @@ pub(super) fn status(answer: &Value) -> (Value, String) {
             return;
         }
         let lines: Vec<String> = items.iter().map(render).collect();
-        let _ = writeln!(text, "{key} ({total}): {}", lines.join("; "));
+        let _ = writeln!(text, "{key} ({total}): {}", escape(&lines.join("; ")));
         data.insert(key.to_owned(), json!({ "total": total, "first": items }));
     };
     let tasks = |key: &str, fields: &[&str]| {
@@ -233,8 +231,9 @@ pub(super) fn status(answer: &Value) -> (Value, String) {
         })
     };
     let with = |key: &'static str| move |one: &Value| format!("{} {}", plain(&one["task"]), plain(&one[key]));
-    part("questions", tasks("questions", &["question"]), &with("question"));
-    part("dead", tasks("dead", &["error"]), &with("error"));
+    let quoting = |key: &'static str| move |one: &Value| format!("{} | {}", plain(&one["task"]), plain(&one[key]));
+    part("questions", tasks("questions", &["question"]), &quoting("question"));
+    part("dead", tasks("dead", &["error"]), &quoting("error"));
     part("stuck", tasks("stuck", &["holder", "expires_at"]), &with("holder"));
     part("working", tasks("working", &["holder"]), &with("holder"));
     part("ready", tasks("ready", &["priority"]), &|one| plain(&one["task"]));
@@ -246,7 +245,7 @@ pub(super) fn status(answer: &Value) -> (Value, String) {
     let agents = map_items(&answer["agents"], |seen| pick(seen, &["name", "role", "status"]));
     part("agents", agents, &|one| format!("{} {}", plain(&one["name"]), plain(&one["status"])));
     let messages = map_items(&answer["messages"], |seen| pick(seen, &["id", "from", "subject"]));
-    part("messages", messages, &|one| format!("from {}: {}", plain(&one["from"]), plain(&one["subject"])));
+    part("messages", messages, &|one| format!("from {} | {}", plain(&one["from"]), plain(&one["subject"])));
     let issues =
         map_items(&answer["issues_in_work"], |seen| json!({ "id": seen["subject"], "holder": seen["holder_name"] }));
     part("issues", issues, &|one| format!("{} {}", plain(&one["id"]), plain(&one["holder"])));
@@ -288,6 +287,23 @@ fn plain(value: &Value) -> String {
         Value::Null => String::new(),
         Value::String(text) => text.clone(),
         other => other.to_string(),
+    }
+}
+
+/// Formats a value in one line.
+fn line(value: &Value) -> String {
+    escape(&plain(value)).into_owned()
+}
+
+/// Escapes the texts in a value; line breaks stay.
+fn escape_all(value: Value) -> Value {
+    match value {
+        Value::String(text) => Value::String(escape_lines(&text).into_owned()),
+        Value::Array(items) => items.into_iter().map(escape_all).collect(),
+        Value::Object(fields) => {
+            fields.into_iter().map(|(key, value)| (escape(&key).into_owned(), escape_all(value))).collect()
+        }
+        other => other,
     }
 }
 

@@ -29,9 +29,9 @@ fn a_context_of_5000_checkpoints_keeps_within_every_budget() {
         assert_eq!(context["tokens"].as_u64().unwrap(), text.len().div_ceil(4) as u64);
         assert_eq!(context["budget"], budget);
         assert!(text.len() > budget * 3, "the budget is used: {} bytes for {budget} tokens", text.len());
-        assert!(text.contains("\n5000. [progress] number 5000 "), "the latest is there: {text}");
+        assert!(text.contains("\n5000. [progress] | number 5000 "), "the latest is there: {text}");
         // The checkpoints shown and those left out add up to all of them.
-        let shown = text.lines().filter(|line| line.contains(". [progress] number ")).count();
+        let shown = text.lines().filter(|line| line.contains(". [progress] | number ")).count();
         let left_out = context["left_out"][0].as_str().unwrap();
         let left_out: usize = left_out.strip_suffix(" checkpoints").unwrap().parse().unwrap();
         assert_eq!(shown + left_out, 5_000, "{budget}");
@@ -63,7 +63,7 @@ fn a_context_contains_earlier_outcomes_and_the_rest_of_the_plan() {
         let _ = team.data(&format!("task done {task} --agent ann --outcome 'result of {task}'"));
     }
     let text = team.way("context b").ok().stdout;
-    for wanted in ["second", "The whole", "a: result of a", "c: result of c", "d [pending]", "2 of 4 tasks done"] {
+    for wanted in ["second", "The whole", "a | result of a", "c | result of c", "d [pending]", "2 of 4 tasks done"] {
         assert!(text.contains(wanted), "{wanted}: {text}");
     }
 }

@@ -40,7 +40,8 @@ fn prime_stays_under_800_tokens_in_a_busy_store() {
         ] {
             assert!(text.contains(wanted), "{agent}, {wanted}: {text}");
         }
-        let is_shown = |issue: usize| text.contains(&format!("{} Issue {issue} with", issues[issue]));
+        let is_shown =
+            |issue: usize| text.contains(&format!("{}, priority {issue} | Issue {issue} with", issues[issue]));
         assert_eq!([0, 1, 2, 3, 4].map(is_shown), [true, false, true, true, false], "{text}");
         assert!(text.contains("and more: way ready"), "{text}");
         assert_eq!(text.contains("You hold"), agent != "new", "{text}");

@@ -118,7 +118,7 @@ fn c3_a_lease_expires_by_the_clock_and_any_write_of_its_holder_renews_it() {
     assert_eq!(task["error"], "the lease of ann expired at 2026-01-01T00:03:57.000Z");
     let claimed = team.data("task claim --agent bob");
     assert_eq!(claimed["lease"]["epoch"], 2);
-    assert!(claimed["context"]["text"].as_str().unwrap().contains("1. [progress] x"));
+    assert!(claimed["context"]["text"].as_str().unwrap().contains("1. [progress] | x"));
 }
 
 #[test]
@@ -167,7 +167,7 @@ fn a_question_waits_for_a_person_and_survives_the_agent_that_asked() {
     assert_eq!(team.data("task answer a green")["status"], "pending");
     assert_eq!(team.refused(4, "task answer a blue")["code"], "conflict");
     let context = team.data("task claim --agent bob")["context"]["text"].as_str().unwrap().to_owned();
-    for wanted in ["Asked: blue or green?", "Answered: green", "read everything"] {
+    for wanted in ["Asked | blue or green?", "Answered: green", "read everything"] {
         assert!(context.contains(wanted), "{context}");
     }
 }

@@ -38,7 +38,7 @@ fn take_over(team: &Team, agent: &str) {
         let done: Vec<&str> = done.as_array().unwrap().iter().map(|one| one["summary"].as_str().unwrap()).collect();
         let context = claimed["context"]["text"].as_str().unwrap();
         if let Some(last) = done.first() {
-            assert!(context.contains(&format!("] {last}\n")), "the last checkpoint is there: {context}");
+            assert!(context.contains(&format!("] | {last}\n")), "the last checkpoint is there: {context}");
         }
         let (_, steps) = STEPS.iter().find(|(task, _)| *task == name).unwrap();
         for step in steps.iter().filter(|step| !done.contains(step)) {

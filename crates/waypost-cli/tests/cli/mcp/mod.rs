@@ -1,5 +1,6 @@
 //! An agent's session over MCP, through the real server on standard input and output.
 
+mod hostile;
 mod official;
 mod served;
 
@@ -17,6 +18,7 @@ use waypost::access::{Grant, Role};
 use waypost::app::{App, Who};
 use waypost::environment::Variables;
 use waypost::place::{Place, Request};
+use waypost_core::escape::EXPLANATION;
 use waypost_core::op::{RegisterAgent, SendMessage};
 use waypost_server::mcp;
 use waypost_testkit::{Run, mcp_python, postgres_url};
@@ -298,7 +300,10 @@ fn the_official_client_in_python_ends_in_the_same_state() {
         for (line, (_, tool, _)) in lines[1..].iter().zip(life()) {
             assert_eq!(line[0], false, "{mode}, {tool}: {line}");
         }
-        assert!(lines.last().unwrap().as_str().unwrap().starts_with("## Task\na ("), "{mode}");
+        assert!(
+            lines.last().unwrap().as_str().unwrap().starts_with(&format!("{EXPLANATION}\n\n## Task\na (")),
+            "{mode}"
+        );
         assert_eq!(state(&team), expected, "{mode}");
     }
 }

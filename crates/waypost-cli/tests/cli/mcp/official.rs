@@ -10,6 +10,7 @@ use rmcp::transport::{StreamableHttpClientTransport, UnixSocketHttpClient};
 use rmcp::{RoleClient, ServiceExt as _};
 use serde_json::Value;
 use tokio::net::unix::pipe::{Receiver, Sender};
+use waypost_core::escape::EXPLANATION;
 
 use super::served::Served;
 use super::{life, state, team, typed};
@@ -29,7 +30,7 @@ async fn live(client: RunningService<RoleClient, ()>) {
     let Some(ResourceContents::TextResourceContents { text, .. }) = context.contents.first() else {
         panic!("{context:?}")
     };
-    assert!(text.starts_with("## Task\na ("), "{text}");
+    assert!(text.starts_with(&format!("{EXPLANATION}\n\n## Task\na (")), "{text}");
     client.cancel().await.unwrap();
 }
 
