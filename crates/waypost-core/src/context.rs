@@ -6,6 +6,7 @@ use serde_json::Value;
 use crate::error::Result;
 use crate::id::Entropy;
 use crate::model::{NewEvent, Repository, Worktree};
+use crate::redact::Secrets;
 use crate::store::Tx;
 use crate::time::Timestamp;
 
@@ -28,6 +29,8 @@ pub struct Caller {
     pub lease_times: LeaseTimes,
     /// The rights of the caller.
     pub authority: Authority,
+    /// Values that no record may contain.
+    pub secrets: Secrets,
 }
 
 /// The rights of a caller.

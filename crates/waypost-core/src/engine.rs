@@ -21,6 +21,8 @@ use crate::work::expire_due;
 
 /// How long answers are saved for repeated requests.
 const ANSWER_TTL_MS: i64 = 7 * 24 * 60 * 60 * 1000;
+/// Fields that a program gets as they are: the command of a job, and its input.
+pub const UNREDACTED_FIELDS: &[&str] = &["command", "input"];
 /// Number of events after which expired answers are deleted.
 const ANSWER_CLEANUP_INTERVAL: u64 = 64;
 
@@ -171,7 +173,9 @@ impl<'a> WriteTransaction<'a> {
         operation: O,
     ) -> Result<O::Answer> {
         debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
-        let arguments = op::arguments_json(&operation)?;
+        let mut arguments = op::arguments_json(&operation)?;
+        let is_redacted = caller.secrets.redact_json(&mut arguments, UNREDACTED_FIELDS);
+        let operation = if is_redacted { op::decode(arguments.clone())? } else { operation };
         let run = |cx: &mut OpContext<'_>| operation.run(cx);
         self.run(
             caller,
@@ -191,6 +195,8 @@ impl<'a> WriteTransaction<'a> {
         arguments: Value,
     ) -> Result<Value> {
         debug_assert_eq!(entry.about.effect, Effect::Write, "{} does not write", entry.about.name);
+        let mut arguments = arguments;
+        caller.secrets.redact_json(&mut arguments, UNREDACTED_FIELDS);
         let DecodedOperation { arguments, run } = (entry.decode)(arguments)?;
         let (name, access) = (entry.about.name, entry.about.access);
         self.run(caller, entropy, key, Step { name, access, arguments, run, restore: entry.restore_answer })

@@ -18,6 +18,7 @@ pub mod model;
 pub mod nearest;
 pub mod op;
 pub mod path_text;
+pub mod redact;
 pub mod store;
 pub mod tables;
 pub mod time;

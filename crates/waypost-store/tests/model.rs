@@ -25,6 +25,7 @@ use waypost_core::op::{
     PauseWorkflow, RegisterAgent, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow, RetireAgent,
     SendMessage, SkipTask, StartWorkflow, StoreOperation,
 };
+use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
@@ -222,6 +223,7 @@ fn caller(agent: usize) -> Caller {
         is_shared: false,
         lease_times: LeaseTimes::default(),
         authority: Authority::User,
+        secrets: Secrets::default(),
     }
 }
 

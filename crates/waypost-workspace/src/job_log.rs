@@ -8,6 +8,7 @@ use std::io::{self, ErrorKind, Read, Seek as _, SeekFrom, Write as _};
 use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
+use waypost_core::redact::{Redactor, Secrets};
 use waypost_core::{Error, Result};
 
 /// How often a read is retried because the files were rotated meanwhile.
@@ -22,32 +23,39 @@ pub(crate) struct Log {
     written: u64,
     limit: u64,
     dropped: u64,
+    redactor: Redactor,
 }
 
 impl Log {
-    pub(crate) fn open(path: &Path, limit: u64) -> Result<Log> {
+    pub(crate) fn open(path: &Path, limit: u64, secrets: Secrets) -> Result<Log> {
         let cannot = |error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
         let file = open_log(path).map_err(cannot)?;
         let metadata = file.metadata().map_err(cannot)?;
         let before = Offsets::read(path).of(metadata.ino()).unwrap_or_default();
         let (written, limit) = (metadata.len(), (limit / 2).max(4096));
-        Ok(Log { path: path.to_owned(), file, before, written, limit, dropped: 0 })
+        let redactor = Redactor::new(secrets);
+        Ok(Log { path: path.to_owned(), file, before, written, limit, dropped: 0, redactor })
     }
 
-    /// Copies everything from a reader into the log. Returns how many bytes were dropped.
+    /// Copies everything but secrets from a reader into the log. Returns how many bytes were dropped.
     pub(crate) fn keep(mut self, mut from: impl Read) -> u64 {
         let mut buffer = vec![0; 64 * 1024];
         loop {
-            match from.read(&mut buffer) {
-                Ok(0) => return self.dropped,
-                // Output that cannot be written is lost, but the job must not block.
-                Ok(count) => {
-                    if self.write(&buffer[..count]).is_err() {
-                        self.dropped += count as u64;
-                    }
-                }
-                Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(_) => return self.dropped,
+            let part = match from.read(&mut buffer) {
+                Err(error) if error.kind() == ErrorKind::Interrupted => continue,
+                Ok(0) | Err(_) => None,
+                Ok(count) => Some(&buffer[..count]),
+            };
+            let redacted = match part {
+                Some(part) => self.redactor.push(part),
+                None => self.redactor.finish(),
+            };
+            // Output that cannot be written is lost, but the job must not block.
+            if !redacted.is_empty() && self.write(&redacted).is_err() {
+                self.dropped += redacted.len() as u64;
+            }
+            if part.is_none() {
+                return self.dropped;
             }
         }
     }
@@ -203,7 +211,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("output.log");
         let lines: Vec<String> = (0..2_000).map(|number| format!("line {number}\n")).collect();
-        let mut log = Log::open(&path, 0).unwrap();
+        let mut log = Log::open(&path, 0, Secrets::default()).unwrap();
         let (mut whole, mut read) = (Vec::new(), Vec::new());
         for (number, line) in lines.iter().enumerate() {
             log.write(line.as_bytes()).unwrap();
@@ -217,7 +225,7 @@ mod tests {
             }
             if number == 1_000 {
                 let before = read_from(&path, 0, u64::MAX);
-                log = Log::open(&path, 0).unwrap();
+                log = Log::open(&path, 0, Secrets::default()).unwrap();
                 assert_eq!(read_from(&path, 0, u64::MAX), before);
             }
         }
@@ -240,7 +248,7 @@ mod tests {
         let byte = |number: u64| u8::try_from(number % 251).unwrap();
         let all: u64 = 400_000;
         std::thread::scope(|scope| {
-            let mut log = Log::open(&path, 0).unwrap();
+            let mut log = Log::open(&path, 0, Secrets::default()).unwrap();
             scope.spawn(move || {
                 let bytes: Vec<u8> = (0..all).map(byte).collect();
                 bytes.chunks(997).for_each(|chunk| log.write(chunk).unwrap());

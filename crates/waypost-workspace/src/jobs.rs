@@ -20,6 +20,7 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use waypost_core::model::ProcessIdentity;
+use waypost_core::redact::Secrets;
 use waypost_core::{Error, Result};
 use waypost_fs::{boot_id, process_start};
 
@@ -48,6 +49,8 @@ pub struct Start<'a> {
     pub log: &'a Path,
     /// The maximum size of the log in bytes. The oldest output is dropped first.
     pub log_limit: u64,
+    /// Values that the log must not contain.
+    pub secrets: &'a Secrets,
 }
 
 /// How a command exited.
@@ -185,7 +188,7 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
     let (program, arguments) = start.command.split_first().ok_or_else(|| Error::invalid("a job needs a command"))?;
     let cannot = |error| Error::unavailable(format!("cannot start {program}")).because(error);
     let (reader, writer) = std::io::pipe().map_err(cannot)?;
-    let log = Log::open(start.log, start.log_limit)?;
+    let log = Log::open(start.log, start.log_limit, start.secrets.clone())?;
     let mut command = Command::new(program);
     command.args(arguments).current_dir(start.dir).env_clear().process_group(0).stdin(Stdio::null());
     command.envs(start.variables.iter().map(|(name, value)| (name, value))).env(MARK, start.job);
@@ -386,8 +389,16 @@ mod tests {
         let variables = [("PATH".into(), "/usr/bin:/bin".into())];
         let log = dir.join("output.log");
         let job = "jb_000000000000";
-        start(&Start { job, command: &command, dir, variables: &variables, log: &log, log_limit: limit })
-            .expect("the command starts")
+        start(&Start {
+            job,
+            command: &command,
+            dir,
+            variables: &variables,
+            log: &log,
+            log_limit: limit,
+            secrets: &Secrets::default(),
+        })
+        .expect("the command starts")
     }
 
     fn finish(mut running: Running, also: &impl std::os::fd::AsFd) -> Ended {
@@ -415,7 +426,9 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let command = ["no-such-program".to_owned()];
         let log = dir.path().join("log");
-        let request = Start { job: "x", command: &command, dir: dir.path(), variables: &[], log: &log, log_limit: 1 };
+        let secrets = Secrets::default();
+        let (job, dir) = ("x", dir.path());
+        let request = Start { job, command: &command, dir, variables: &[], log: &log, log_limit: 1, secrets: &secrets };
         let error = start(&request).err().unwrap();
         assert!(error.full_message().contains("no-such-program"), "{}", error.full_message());
     }

@@ -11,6 +11,7 @@ use std::str::FromStr;
 
 use serde::Serialize;
 use waypost_core::id::{RepositoryId, WorktreeId};
+use waypost_core::redact::Secrets;
 use waypost_core::{Error, Result, path_text, url_text};
 use waypost_workspace::history::tracked_by;
 use waypost_workspace::{Checkout, Environment, detect, is_adopted, ledger_branch, repository_id, worktree_id};
@@ -571,6 +572,11 @@ impl Place {
     #[must_use]
     pub fn for_remote_callers(&self) -> Place {
         Place { is_for_remote_callers: true, ..self.clone() }
+    }
+
+    /// Returns the values that no log and no record may contain: those of the variables that `redact.env` names.
+    pub fn secrets(&self) -> Secrets {
+        Secrets::new(self.config.list("redact.env").iter().filter_map(|name| self.variables.text(name)))
     }
 
     /// Returns whether callers may name only configured repositories.

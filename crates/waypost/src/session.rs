@@ -14,6 +14,7 @@ use waypost_core::model::{Repository, Vcs, Worktree};
 use waypost_core::op::{
     Effect, ExpireDue, Heartbeat, ListWorktrees, Operation, OperationEntry, Register, StoreOperation,
 };
+use waypost_core::redact::Secrets;
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::{Timestamp, parse_duration_ms};
 use waypost_core::{Error, Kind, Result, path_text};
@@ -213,6 +214,8 @@ impl Session {
             // The answer can get lost, and a retry must not run the operation again.
             let own =
                 (entry.about.effect == Effect::Write && key.is_none()).then(|| engine::own_key(&mut self.entropy));
+            let mut arguments = arguments;
+            remote.secrets.redact_json(&mut arguments, engine::UNREDACTED_FIELDS);
             let reply = remote.client.call(entry.about.name, &arguments, &remote.caller, key.or(own.as_deref()))?;
             self.warnings.add(reply.warnings);
             return Ok(reply.answer);
@@ -469,12 +472,15 @@ enum Backend {
 struct Remote {
     client: Client,
     caller: client::Caller,
+    secrets: Secrets,
 }
 
 impl Remote {
     fn run<O: Operation>(&mut self, operation: &O, key: Option<&str>, warnings: &Warnings) -> Result<O::Answer> {
-        let arguments = serde_json::to_value(operation)
+        let mut arguments = serde_json::to_value(operation)
             .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
+        // The server knows the values of its own variables only.
+        self.secrets.redact_json(&mut arguments, engine::UNREDACTED_FIELDS);
         let reply = self.client.call(O::NAME, &arguments, &self.caller, key)?;
         warnings.add(reply.warnings);
         serde_json::from_value(reply.answer).map_err(|error| {
@@ -607,7 +613,7 @@ fn open_store(place: &Place, choice: &StoreChoice, servers: Servers, creation: C
         let mut client = Client::new(url, socket, token)?;
         // Connect before this process writes any file for a store that may not exist.
         client.connect()?;
-        return Ok(Backend::Remote(Box::new(Remote { client, caller })));
+        return Ok(Backend::Remote(Box::new(Remote { client, caller, secrets: place.secrets() })));
     }
     if let Location::Sqlite(path) = &choice.location
         && creation == Creation::ByWrite
@@ -755,6 +761,6 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
     let time = |key| place.config.text(key).and_then(|text| parse_duration_ms(&text).ok());
     let lease_times = LeaseTimes { agent_ms: time("lease.ttl"), person_ms: time("lease.ttl_human") };
     let standing = standing(place);
-    let (actor, agent, authority) = (place.actor(), place.agent(), Authority::User);
-    Caller { actor, agent, repository, worktree, standing, is_shared, lease_times, authority }
+    let (actor, agent, authority, secrets) = (place.actor(), place.agent(), Authority::User, place.secrets());
+    Caller { actor, agent, repository, worktree, standing, is_shared, lease_times, authority, secrets }
 }

@@ -232,6 +232,7 @@ fn configuration_with_origins() {
             prefix                          way     prefix of the ids of new issues [default: the ledger's, else the name of the remote, else of the directory]
             prune.auto                      off     whether a change to an issue prunes a large ledger
             ready.unresolved                block   whether a dependency that is in no ledger blocks an issue
+            redact.env                      -       environment variables whose values are removed from logs, records and issues
             repos.additional                -       further repositories whose ledgers are read
             repos.primary                   .       the repository whose ledger comes first
             role                            -       your role in this repository [default: detected]

@@ -15,6 +15,7 @@ use waypost_core::model::{CheckpointKind, Event, EventQuery, Repository, Vcs, Wo
 use waypost_core::op::{
     CheckpointTask, ClaimTask, CreateWorkflow, FinishTask, RegisterAgent, SendMessage, StoreOperation,
 };
+use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::Plan;
@@ -138,6 +139,7 @@ pub(crate) fn person_in(number: u64) -> Caller {
         is_shared: false,
         lease_times: LeaseTimes::default(),
         authority: Authority::User,
+        secrets: Secrets::default(),
     }
 }
 

@@ -23,6 +23,7 @@ use waypost_core::op::{
     CheckpointTask, ClaimTask, CreateWorkflow, FinishTask, GetContext, Heartbeat, NextTasks, Operation, PlanWorkflow,
     SendMessage, StartWorkflow, StoreOperation,
 };
+use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
@@ -223,6 +224,7 @@ fn caller(agent: &str) -> Caller {
         is_shared: false,
         lease_times: LeaseTimes::default(),
         authority: Authority::User,
+        secrets: Secrets::default(),
     }
 }
 

@@ -13,6 +13,7 @@ use waypost_core::model::{
     WorkflowQuery, WorkflowStatus,
 };
 use waypost_core::op::{GetWorkStatus, ListAgents, ListLeases, ListTasks, ListWorkflows, Register};
+use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind};
@@ -320,6 +321,7 @@ fn caller_of(world: &World) -> Caller {
         is_shared: true,
         lease_times: LeaseTimes::default(),
         authority: Authority::User,
+        secrets: Secrets::default(),
     }
 }
 

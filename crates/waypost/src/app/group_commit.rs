@@ -10,7 +10,7 @@ use std::sync::mpsc::channel;
 use std::time::Duration;
 
 use serde_json::json;
-use waypost_core::context::Caller;
+use waypost_core::context::{Authority, Caller};
 use waypost_core::engine;
 use waypost_core::op::{
     self, Effect, ExpireDue, GetWorkStatus, Heartbeat, JobView, ListJobs, Operation as _, OperationEntry,
@@ -78,9 +78,10 @@ impl GroupCommit {
     pub(super) fn with_session<T: Send + 'static>(
         &self,
         who: &Who,
+        authority: Authority,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let caller = self.caller(who, None);
+        let caller = Caller { authority, ..self.caller(who, None) };
         self.readers.run(move |session| session.with_caller(caller, work))
     }
 
@@ -159,7 +160,7 @@ impl GroupCommit {
 
     /// Queues a short operation of the application.
     pub(super) fn queue_short(&self, entry: &'static AppEntry, place: Place, call: Call, respond: Respond) {
-        let caller = self.caller(&call.who, None);
+        let caller = Caller { authority: call.grant.authority(), ..self.caller(&call.who, None) };
         self.readers.submit(Box::new(move |session| {
             let reply = session.and_then(|session| {
                 session.with_caller(caller, |session| {

@@ -17,6 +17,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use serde_json::Value;
+use waypost_core::context::Authority;
 use waypost_core::nearest::nearest;
 use waypost_core::op::{self, Description, Effect, OperationEntry};
 use waypost_core::{Error, Result};
@@ -183,16 +184,16 @@ impl App {
 
     /// Runs an operation on ledgers or processes, at most once per key.
     fn run_app_operation(&self, entry: &'static AppEntry, call: Call) -> Result<Reply> {
-        let Call { arguments, who, key, .. } = call;
+        let Call { arguments, who, key, grant, .. } = call;
         let place = self.executor.place(&who)?;
         let key = key.filter(|_| entry.about.effect == Effect::Write);
         let Some(key) = key else {
             if !entry.is_short {
                 return entry.reply(AppContext::new(&place, None), arguments);
             }
-            return self
-                .executor
-                .with_session(&who, move |session| entry.reply(AppContext::with_session(&place, session), arguments));
+            return self.executor.with_session(&who, grant.authority(), move |session| {
+                entry.reply(AppContext::with_session(&place, session), arguments)
+            });
         };
         if place.is_served()? {
             // A remote server saves only answers of its own operations. Additions stay idempotent: their ids derive
@@ -203,7 +204,9 @@ impl App {
         let reply = {
             // A retry waits for the first request.
             let _held = lock(&key_lock);
-            let store = |step: idempotency::Step| self.executor.with_session(&who, move |session| step.run(session));
+            let store = |step: idempotency::Step| {
+                self.executor.with_session(&who, Authority::User, move |session| step.run(session))
+            };
             let run_arguments = arguments.clone();
             idempotency::once(store, &who, &key, entry.about.name, &arguments, || {
                 entry.reply(AppContext::new(&place, Some(&key)), run_arguments)
@@ -268,11 +271,12 @@ impl Executor {
     fn with_session<T: Send + 'static>(
         &self,
         who: &Who,
+        authority: Authority,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
         match self {
             Executor::OneProcess(executor) => executor.with_session(who, work),
-            Executor::GroupCommit(executor) => executor.with_session(who, work),
+            Executor::GroupCommit(executor) => executor.with_session(who, authority, work),
         }
     }
 }

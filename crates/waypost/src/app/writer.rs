@@ -295,6 +295,7 @@ mod tests {
             is_shared: false,
             lease_times: waypost_core::context::LeaseTimes::default(),
             authority: waypost_core::context::Authority::User,
+            secrets: waypost_core::redact::Secrets::default(),
             worktree: Worktree {
                 id: worktree.unwrap(),
                 repository_id: repository.clone(),

@@ -118,6 +118,12 @@ pub static KEYS: &[Key] = &[
         Some("block"),
         "whether a dependency that is in no ledger blocks an issue",
     ),
+    personal(
+        "redact.env",
+        ValueKind::Words,
+        None,
+        "environment variables whose values are removed from logs, records and issues",
+    ),
     shared("repos.additional", ValueKind::Paths, None, "further repositories whose ledgers are read"),
     shared("repos.primary", ValueKind::Path, Some("."), "the repository whose ledger comes first"),
     personal(

@@ -314,6 +314,7 @@ fn run(
         variables: &variables,
         log: &log,
         log_limit: settings.log_limit.unwrap_or(DEFAULT_LOG_BYTES),
+        secrets: &session.place.secrets(),
     })
     .map_err(|error| match error.kind() {
         Kind::NotFound => Stop::NotStarted(super::NO_PROGRAM, error.full_message()),

@@ -1,9 +1,13 @@
 //! A change to issues as data, from a command, a line of a batch or a request.
 
+use std::borrow::Cow;
+
 use serde::{Deserialize, Serialize};
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::vocabulary::DependencyKind;
 use waypost_core::model::{News, Notice};
+use waypost_core::redact::Secrets;
+use waypost_core::{Error, Result};
 
 use super::Edit;
 
@@ -57,6 +61,16 @@ impl From<Edit> for New {
 }
 
 impl Change {
+    /// Returns the change without secrets.
+    pub(crate) fn redacted(&self, secrets: &Secrets) -> Result<Cow<'_, Change>> {
+        let cannot = |error| Error::internal("a change is not JSON").because(error);
+        let mut json = serde_json::to_value(self).map_err(cannot)?;
+        if !secrets.redact_json(&mut json, &[]) {
+            return Ok(Cow::Borrowed(self));
+        }
+        serde_json::from_value(json).map(Cow::Owned).map_err(cannot)
+    }
+
     /// Returns the change that a notice makes to its issue; None if the issue has another assignee by now.
     pub(crate) fn of_notice(notice: &Notice, issue: &Issue) -> Option<Change> {
         match notice.news {

@@ -364,6 +364,11 @@ impl Ledger {
         dry_run: bool,
         fence: impl Fn(&[String]) -> Result<()>,
     ) -> Result<Vec<(Record, usize)>> {
+        let secrets = self.place.secrets();
+        let redacted = changes.iter().map(|(_, change)| change.redacted(&secrets)).collect::<Result<Vec<_>>>()?;
+        let changes: Vec<(&str, &Change)> =
+            changes.iter().zip(&redacted).map(|((place, _), change)| (*place, &**change)).collect();
+        let changes = changes.as_slice();
         let mut owners = self.owners(changes)?;
         if let Some(number) = owners.iter().copied().find(|number| self.repos[*number].unreachable.is_some()) {
             if let Some(other) = owners.iter().find(|other| **other != number) {

@@ -3,9 +3,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use waypost_core::context::Authority;
 use waypost_core::id::RepositoryId;
 use waypost_core::model::{JobStatus, Strategy};
-use waypost_core::op::{CreateJobRecord, Effect, JobView, Operation};
+use waypost_core::op::{CreateJobRecord, Effect, JobView, Operation, ShowJob};
 use waypost_core::{Error, Result};
 use waypost_workspace::{job_log, jobs as processes};
 
@@ -142,7 +143,9 @@ impl AppOperation for GetLog {
     const IS_SHORT: bool = true;
 
     fn run(self, cx: &mut AppContext<'_>) -> Result<LogPart> {
-        read_log(cx.session()?, &self)
+        let session = cx.session()?;
+        require_own_log(session, &self.job)?;
+        read_log(session, &self)
     }
 }
 
@@ -202,6 +205,18 @@ fn create(session: &mut Session, request: CreateJob, key: Option<&str>) -> Resul
     }
     jobs::launch(session, &job)?;
     jobs::wait_until_started(session, &job.job.id)
+}
+
+/// Refuses the log of another agent's job: output may show more than its author intended.
+fn require_own_log(session: &mut Session, job: &str) -> Result<()> {
+    let caller = session.caller().clone();
+    if caller.authority == Authority::User {
+        return Ok(());
+    }
+    let refused = || Error::refused("the log of a job is for admins and for the agent of the job");
+    let agent = caller.agent.ok_or_else(refused)?;
+    let owner = session.call(ShowJob { job: job.to_owned() })?.agent;
+    if owner == Some(agent) { Ok(()) } else { Err(refused()) }
 }
 
 /// Reads a part of the log of a job. It does not split characters.

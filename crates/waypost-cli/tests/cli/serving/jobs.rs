@@ -198,8 +198,8 @@ fn p34_the_output_of_a_job_is_streamed_as_it_is_printed() {
     }
     let none = server.get("/api/v1/jobs/none/log/stream");
     assert_eq!(none.fails(404), "not_found");
-    // A read-only token may follow the log until the token is revoked.
-    let reader = server.way(&["token", "create", "--role", "read-only", "--json"]).data();
+    // A token may follow the log until it is revoked.
+    let reader = server.way(&["token", "create", "--role", "admin", "--json"]).data();
     let job = server.run(&json!({ "command": ["sh", "-c", "echo here; exec sleep 600"] }));
     let path = format!("/api/v1/jobs/{}", job["id"].as_str().unwrap());
     let mut stream = Stream::open(server.ask("GET", &format!("{path}/log")).by(reader["token"].as_str().unwrap()));
@@ -383,4 +383,29 @@ fn f55_a_slow_reader_of_a_log_is_told_what_is_missing_and_delays_no_other_reader
     }
     assert_eq!(at, 12_000_006);
     assert!(missed > 0);
+}
+
+#[test]
+fn t12_the_log_of_a_job_is_for_admins_and_for_its_own_agent() {
+    let server = Server::with_commit();
+    let ask = server.ask("POST", "/api/v1/jobs").with("Waypost-Agent", "ann");
+    let job = ask.json(&json!({ "command": ["echo", "for ann"] })).send().data();
+    let ended = server.end_of(&job);
+    assert_eq!(ended["agent"], "ann", "{ended}");
+    let id = job["id"].as_str().unwrap();
+    let tokens = [
+        (server.token.clone(), true),
+        (server.token(&["--agent", "ann"]), true),
+        (server.token(&["--agent", "bob"]), false),
+        (server.token(&["--role", "read-only"]), false),
+    ];
+    for (token, may_read) in &tokens {
+        for path in [format!("/api/v1/jobs/{id}/log"), format!("/api/v1/jobs/{id}/log/stream")] {
+            let reply = server.ask("GET", &path).by(token).send();
+            assert_eq!(reply.status, if *may_read { 200 } else { 403 }, "{path}: {reply:?}");
+            assert_eq!(reply.body.contains("for ann"), *may_read, "{path}: {reply:?}");
+        }
+        let by_name = server.ask("POST", "/api/v1/op/get_log").by(token).json(&json!({ "job": id })).send();
+        assert_eq!(by_name.status, if *may_read { 200 } else { 403 }, "{by_name:?}");
+    }
 }

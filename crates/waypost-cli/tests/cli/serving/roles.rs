@@ -70,7 +70,7 @@ const TABLE: &[(&str, &str)] = &[
     ("finish_task", "xxx.x.."),
     ("freeze_workflow", "x......"),
     ("get_context", "xxxxx.x"),
-    ("get_log", "xxxx..x"),
+    ("get_log", "xxxx..."),
     ("get_status", "xxxx..x"),
     ("get_work_status", "xxxx..x"),
     ("heartbeat", "xxx.x.."),

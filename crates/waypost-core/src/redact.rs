@@ -1,0 +1,385 @@
+//! Removes secrets from text that is about to be written: tokens in known formats, passwords in URLs, private keys, and the
+//! values of variables that the user named.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+/// Stands for a secret.
+const REDACTED: &str = "[redacted]";
+/// Minimum size of a value of a variable: shorter ones are in other words too.
+const MIN_VALUE_BYTES: usize = 8;
+/// Maximum size of the beginning of a secret that is held back while more output may follow.
+const MAX_HELD_BYTES: usize = 4_096;
+/// Maximum distance between the beginning and the end of the first line of a private key.
+const MAX_KEY_LINE_BYTES: usize = 80;
+
+const KEY_BEGIN: &[u8] = b"-----BEGIN ";
+const KEY_TITLE_END: &[u8] = b"PRIVATE KEY-----";
+const KEY_END: &[u8] = b"-----END ";
+const URL: &[u8] = b"://";
+
+/// A known format of tokens: a prefix, and at least this many characters of a kind.
+struct Format {
+    prefix: &'static str,
+    min_bytes: usize,
+    accepts: fn(u8) -> bool,
+}
+
+const fn format(prefix: &'static str, min_bytes: usize, accepts: fn(u8) -> bool) -> Format {
+    Format { prefix, min_bytes, accepts }
+}
+
+fn is_alphanumeric(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric()
+}
+
+fn is_word(byte: u8) -> bool {
+    byte.is_ascii_alphanumeric() || byte == b'_' || byte == b'-'
+}
+
+fn is_bearer(byte: u8) -> bool {
+    is_word(byte) || b".~+/=".contains(&byte)
+}
+
+fn is_web_token(byte: u8) -> bool {
+    is_word(byte) || byte == b'.'
+}
+
+/// The formats, longer prefixes before their beginnings.
+const FORMATS: &[Format] = &[
+    format("wayt_", 32, is_alphanumeric),
+    format("wpj_", 32, is_alphanumeric),
+    format("github_pat_", 40, is_word),
+    format("ghp_", 30, is_alphanumeric),
+    format("gho_", 30, is_alphanumeric),
+    format("ghu_", 30, is_alphanumeric),
+    format("ghs_", 30, is_alphanumeric),
+    format("ghr_", 30, is_alphanumeric),
+    format("glpat-", 20, is_word),
+    format("glrt-", 20, is_word),
+    format("sk-ant-", 20, is_word),
+    format("sk-proj-", 20, is_word),
+    format("sk-or-", 20, is_word),
+    format("sk-", 32, is_alphanumeric),
+    format("sk_live_", 20, is_alphanumeric),
+    format("rk_live_", 20, is_alphanumeric),
+    format("xoxb-", 20, is_word),
+    format("xoxp-", 20, is_word),
+    format("xoxa-", 20, is_word),
+    format("xoxr-", 20, is_word),
+    format("xoxs-", 20, is_word),
+    format("xapp-", 20, is_word),
+    format("AKIA", 16, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()),
+    format("ASIA", 16, |byte| byte.is_ascii_uppercase() || byte.is_ascii_digit()),
+    format("AIza", 35, is_word),
+    format("npm_", 36, is_alphanumeric),
+    format("pypi-", 50, is_word),
+    format("hf_", 30, is_alphanumeric),
+    format("dop_v1_", 64, is_alphanumeric),
+    format("eyJ", 60, is_web_token),
+    format("Bearer ", 20, is_bearer),
+];
+
+/// The values that are secret, beside the known formats.
+#[derive(Clone, Default)]
+pub struct Secrets(Arc<[String]>);
+
+/// Shows no secret.
+impl std::fmt::Debug for Secrets {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(formatter, "{} secrets", self.0.len())
+    }
+}
+
+impl Secrets {
+    /// The values of variables. Short ones are ignored.
+    pub fn new(values: impl IntoIterator<Item = String>) -> Secrets {
+        let mut values: Vec<String> = values.into_iter().filter(|value| value.len() >= MIN_VALUE_BYTES).collect();
+        // A value may contain another one.
+        values.sort_by_key(|value| std::cmp::Reverse(value.len()));
+        Secrets(values.into())
+    }
+
+    /// Returns the text without secrets.
+    pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
+        let spans = self.spans(text.as_bytes());
+        if spans.is_empty() {
+            return Cow::Borrowed(text);
+        }
+        let bytes = replace(text.as_bytes(), &spans);
+        // Spans begin and end with characters.
+        Cow::Owned(String::from_utf8(bytes).unwrap_or_else(|_| REDACTED.to_owned()))
+    }
+
+    /// Removes secrets from all texts in a value, except in fields with these names. Returns whether there were any.
+    pub fn redact_json(&self, value: &mut Value, except: &[&str]) -> bool {
+        match value {
+            Value::String(text) => match self.redact(text) {
+                Cow::Borrowed(_) => false,
+                Cow::Owned(redacted) => {
+                    *text = redacted;
+                    true
+                }
+            },
+            Value::Array(items) => {
+                let mut is_found = false;
+                for item in items {
+                    is_found |= self.redact_json(item, except);
+                }
+                is_found
+            }
+            Value::Object(fields) => {
+                let mut is_found = false;
+                for (_, field) in fields.iter_mut().filter(|(name, _)| !except.contains(&name.as_str())) {
+                    is_found |= self.redact_json(field, except);
+                }
+                is_found
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the secrets in a text, without the prefixes by which they are recognized.
+    fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
+        let mut spans = Vec::new();
+        let mut at = 0;
+        while at < bytes.len() {
+            match self.span_at(bytes, at) {
+                Some((begin, end)) => {
+                    spans.push((begin, end));
+                    at = end.max(at + 1);
+                }
+                None => at += 1,
+            }
+        }
+        spans
+    }
+
+    /// Returns the secret that begins, with its prefix, at an offset.
+    fn span_at(&self, bytes: &[u8], at: usize) -> Option<(usize, usize)> {
+        let rest = &bytes[at..];
+        if let Some(value) = self.0.iter().find(|value| rest.starts_with(value.as_bytes())) {
+            return Some((at, at + value.len()));
+        }
+        if rest.starts_with(URL) {
+            return password(rest).map(|(begin, end)| (at + begin, at + end));
+        }
+        if rest.starts_with(KEY_BEGIN) {
+            let title = find(&rest[..rest.len().min(MAX_KEY_LINE_BYTES)], KEY_TITLE_END)?;
+            let begin = title + KEY_TITLE_END.len();
+            let end = find(&rest[begin..], KEY_END).map_or(rest.len(), |end| begin + end);
+            return (end > begin).then_some((at + begin, at + end));
+        }
+        if at > 0 && is_word(bytes[at - 1]) {
+            return None;
+        }
+        let format = FORMATS.iter().find(|format| rest.starts_with(format.prefix.as_bytes()))?;
+        let begin = format.prefix.len();
+        let size = rest[begin..].iter().take_while(|byte| (format.accepts)(**byte)).count();
+        let is_token = size >= format.min_bytes
+            // A web token has three parts.
+            && (format.prefix != "eyJ" || rest[begin..begin + size].split(|byte| *byte == b'.').count() == 3);
+        is_token.then_some((at + begin, at + begin + size))
+    }
+
+    /// Returns from where on the end of a text may be the beginning of a secret.
+    fn held_from(&self, bytes: &[u8]) -> usize {
+        let first = bytes.len().saturating_sub(MAX_HELD_BYTES);
+        (first..bytes.len()).find(|at| self.may_begin_at(bytes, *at)).unwrap_or(bytes.len())
+    }
+
+    fn may_begin_at(&self, bytes: &[u8], at: usize) -> bool {
+        let rest = &bytes[at..];
+        let is_begun = |prefix: &[u8], accepts: &dyn Fn(u8) -> bool| match rest.strip_prefix(prefix) {
+            Some(token) => token.iter().all(|byte| accepts(*byte)),
+            None => prefix.starts_with(rest),
+        };
+        if self.0.iter().any(|value| value.as_bytes().starts_with(rest)) {
+            return true;
+        }
+        // A single colon or dash is no reason to wait.
+        if rest.len() >= 2
+            && (is_begun(URL, &|byte| !ends_authority(byte)) || is_begun(KEY_BEGIN, &|byte| byte != b'\n'))
+        {
+            return true;
+        }
+        let is_within_word = at > 0 && is_word(bytes[at - 1]);
+        !is_within_word && FORMATS.iter().any(|format| is_begun(format.prefix.as_bytes(), &format.accepts))
+    }
+}
+
+fn ends_authority(byte: u8) -> bool {
+    byte.is_ascii_whitespace() || b"/?#\"'<>`@".contains(&byte)
+}
+
+/// Returns the password of a URL, whose text begins with `://`.
+fn password(rest: &[u8]) -> Option<(usize, usize)> {
+    let authority = &rest[URL.len()..];
+    let end = authority.iter().position(|byte| ends_authority(*byte))?;
+    if authority[end] != b'@' {
+        return None;
+    }
+    let colon = authority[..end].iter().position(|byte| *byte == b':')?;
+    (colon + 1 < end).then_some((URL.len() + colon + 1, URL.len() + end))
+}
+
+fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
+    bytes.windows(wanted.len()).position(|window| window == wanted)
+}
+
+fn replace(bytes: &[u8], spans: &[(usize, usize)]) -> Vec<u8> {
+    let mut redacted = Vec::with_capacity(bytes.len());
+    let mut last = 0;
+    for (begin, end) in spans {
+        redacted.extend_from_slice(&bytes[last..*begin]);
+        redacted.extend_from_slice(REDACTED.as_bytes());
+        last = *end;
+    }
+    redacted.extend_from_slice(&bytes[last..]);
+    redacted
+}
+
+/// Removes secrets from output that arrives in parts, in which a secret may be cut.
+pub struct Redactor {
+    secrets: Secrets,
+    held: Vec<u8>,
+    /// Whether the output is in a private key whose end has not arrived.
+    is_in_key: bool,
+}
+
+impl Redactor {
+    /// Begins at the beginning of the output.
+    pub fn new(secrets: Secrets) -> Redactor {
+        Redactor { secrets, held: Vec::new(), is_in_key: false }
+    }
+
+    /// Takes a part, and returns what can be written: all but an end that may be the beginning of a secret.
+    pub fn push(&mut self, part: &[u8]) -> Vec<u8> {
+        self.held.extend_from_slice(part);
+        let until = self.secrets.held_from(&self.held);
+        let rest = self.held.split_off(until);
+        let ready = std::mem::replace(&mut self.held, rest);
+        self.redact(&ready)
+    }
+
+    /// Returns the rest.
+    pub fn finish(&mut self) -> Vec<u8> {
+        let ready = std::mem::take(&mut self.held);
+        self.redact(&ready)
+    }
+
+    fn redact(&mut self, ready: &[u8]) -> Vec<u8> {
+        let mut ready = ready;
+        if self.is_in_key {
+            match find(ready, KEY_END) {
+                Some(end) => ready = &ready[end..],
+                None => return Vec::new(),
+            }
+            self.is_in_key = false;
+        }
+        let spans = self.secrets.spans(ready);
+        // Only a private key without its end reaches the end of the part.
+        if let Some((begin, end)) = spans.last() {
+            self.is_in_key = *end == ready.len() && ready[..*begin].ends_with(KEY_TITLE_END);
+        }
+        replace(ready, &spans)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use proptest::prelude::*;
+
+    use super::*;
+
+    fn samples() -> Vec<String> {
+        let long = "0123456789abcdef".repeat(5);
+        let web_token = format!("eyJ{}.eyJ{}.{}", &long[..20], &long[..30], &long[..20]);
+        FORMATS
+            .iter()
+            .filter(|format| format.prefix != "eyJ")
+            .map(|format| format!("{}{}", format.prefix, long[..format.min_bytes].to_ascii_uppercase()))
+            .chain([web_token])
+            .collect()
+    }
+
+    #[test]
+    fn tokens_in_known_formats_are_redacted_and_keep_their_prefix() {
+        let secrets = Secrets::default();
+        for sample in samples() {
+            let text = format!("before {sample}\nafter");
+            let redacted = secrets.redact(&text);
+            assert!(redacted.contains(REDACTED) && !redacted.contains(&sample), "{sample}: {redacted}");
+            assert!(redacted.starts_with("before ") && redacted.ends_with("\nafter"), "{redacted}");
+        }
+        for plain in [
+            "task-0123456789abcdef0123456789abcdef0123",
+            "https://example.org/a:b@c",
+            "http://example.org:8080/x",
+            "git@example.org:team/repo.git",
+            "Bearer of news",
+            "sk-short",
+            "-----BEGIN CERTIFICATE-----\nabc\n-----END CERTIFICATE-----",
+            "wf_0a1b2c3d4e5f rp_0a1b2c3d4e5f",
+            "0123456789abcdef0123456789abcdef01234567",
+        ] {
+            assert_eq!(secrets.redact(plain), plain);
+        }
+    }
+
+    #[test]
+    fn passwords_keys_and_named_values_are_redacted() {
+        let secrets = Secrets::new(["hunter22-canary".to_owned(), "short".to_owned()]);
+        for (text, redacted) in [
+            ("x=hunter22-canary; short", "x=[redacted]; short"),
+            ("postgres://me:secret@db/x", "postgres://me:[redacted]@db/x"),
+            (
+                "-----BEGIN RSA PRIVATE KEY-----\nMII\n-----END RSA PRIVATE KEY-----\nz",
+                "-----BEGIN RSA PRIVATE KEY-----[redacted]-----END RSA PRIVATE KEY-----\nz",
+            ),
+        ] {
+            assert_eq!(secrets.redact(text), redacted);
+        }
+        assert!(!format!("{secrets:?}").contains("hunter22"));
+        let mut value = serde_json::json!({ "a": ["hunter22-canary"], "command": "hunter22-canary", "n": 1 });
+        assert!(secrets.redact_json(&mut value, &["command"]));
+        assert_eq!(value, serde_json::json!({ "a": [REDACTED], "command": "hunter22-canary", "n": 1 }));
+        assert!(!secrets.redact_json(&mut value, &["command"]));
+    }
+
+    #[test]
+    fn output_that_cannot_be_a_secret_is_not_held_back() {
+        let mut redactor = Redactor::new(Secrets::new(["canary-0123".to_owned()]));
+        for part in ["hello", "Password:", " 42%\r", "task-", "a -"] {
+            assert_eq!(redactor.push(part.as_bytes()), part.as_bytes());
+        }
+        assert_eq!(redactor.push(b"x can"), b"x ");
+        assert_eq!(redactor.push(b"ada"), b"canada");
+    }
+
+    proptest! {
+        #[test]
+        fn a_secret_is_redacted_wherever_the_output_is_cut(
+            number in 0..35_usize, before in "[a-z \n]{0,20}", cuts in proptest::collection::vec(0..300_usize, 0..6),
+        ) {
+            let mut samples = samples();
+            samples.push("value-of-a-variable".to_owned());
+            let sample = &samples[number % samples.len()];
+            let text = format!("{before} {sample} after\n-----BEGIN PRIVATE KEY-----\n{sample}\n-----END PRIVATE KEY-----\n");
+            let secrets = Secrets::new(["value-of-a-variable".to_owned()]);
+            let mut redactor = Redactor::new(secrets.clone());
+            let mut cuts: Vec<usize> = cuts.into_iter().map(|cut| cut.min(text.len())).chain([0, text.len()]).collect();
+            cuts.sort_unstable();
+            let mut written = Vec::new();
+            for part in cuts.windows(2) {
+                written.extend(redactor.push(&text.as_bytes()[part[0]..part[1]]));
+            }
+            written.extend(redactor.finish());
+            let written = String::from_utf8(written).unwrap();
+            prop_assert_eq!(&written, &*secrets.redact(&text));
+            prop_assert!(!written.contains(sample.as_str()));
+        }
+    }
+}
