@@ -4,6 +4,7 @@
 //! commit): it syncs the disk once and then answers each request. Steps around a write that need a session run on the
 //! reader threads, so that the writer never waits for a ledger.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
@@ -12,6 +13,7 @@ use std::time::Duration;
 use serde_json::json;
 use waypost_core::context::{Authority, Caller};
 use waypost_core::engine;
+use waypost_core::model::{Repository, Worktree};
 use waypost_core::op::{
     self, Effect, ExpireDue, GetWorkStatus, Heartbeat, JobView, ListJobs, Operation as _, OperationEntry,
 };
@@ -139,7 +141,7 @@ impl GroupCommit {
     /// Runs an operation of the store. A write is on disk when this returns.
     pub(super) fn run(&self, entry: &'static OperationEntry, mut call: Call) -> Result<Reply> {
         if let Some(from) = call.from.take() {
-            call.from = self.accepted_origin(&call.grant, from)?;
+            call.from = Some(self.accepted_origin(&call.grant, from)?);
         }
         let (sender, receiver) = channel();
         // The client may have disconnected.
@@ -273,31 +275,38 @@ impl GroupCommit {
         })
     }
 
-    /// Returns the worktree of a request, as the store knows it; none for that of the server.
+    /// Returns the worktree of a request, as it may be stored.
     ///
     /// Jobs of other callers take their code from the paths and remote addresses of these records, so only an admin sets
-    /// them. The token of an agent or a job names a worktree that the store knows. A clone that the store does not know
-    /// counts as the server's own worktree, if it is one of the server's repository.
-    fn accepted_origin(&self, grant: &Grant, from: Origin) -> Result<Option<Origin>> {
-        let id = from.worktree.id.clone();
-        let known = self.readers.run(move |session| {
-            engine::query(session.store()?, |tx| {
-                let Some(worktree) = tx.worktree_get(&id)? else { return Ok(None) };
-                let repository = tx.repository_get(&worktree.repository_id)?;
-                Ok(repository.map(|repository| (repository, worktree)))
-            })
+    /// them. With the token of an agent or a job, a worktree is as the store knows it. One that the store does not know gets a
+    /// record without a path, and without a remote address unless that is the address of a known repository.
+    fn accepted_origin(&self, grant: &Grant, from: Origin) -> Result<Origin> {
+        let wanted = from.clone();
+        let (worktree, repositories) = self.readers.run(move |session| {
+            engine::query(session.store()?, |tx| Ok((tx.worktree_get(&wanted.worktree.id)?, tx.repository_list()?)))
         })?;
-        let is_admin = grant.role == Role::Admin;
-        match known {
-            Some((repository, _)) if repository.id != from.repository.id => {
-                Err(Error::refused(format!("worktree {} belongs to another repository", from.worktree.id)))
-            }
-            _ if is_admin => Ok(Some(from)),
-            Some((repository, worktree)) => Ok(Some(Origin { repository, worktree, ..from })),
-            None if self.own.is_of(&from.repository) => Ok(None),
-            None => Err(Error::refused(format!("this server does not know the repository {}", from.repository.name))
-                .hint("an admin adds it: run way there once with the token of an admin")),
+        if worktree.as_ref().is_some_and(|known| known.repository_id != from.repository.id) {
+            return Err(Error::refused(format!("worktree {} belongs to another repository", from.worktree.id)));
         }
+        if grant.role == Role::Admin {
+            return Ok(from);
+        }
+        let Origin { repository, worktree: wanted, standing } = from;
+        let known = repositories.iter().find(|known| known.id == repository.id).cloned();
+        let repository = known.unwrap_or_else(|| {
+            let has_same_remote =
+                |known: &&Repository| known.remote_url.is_some() && known.remote_url == repository.remote_url;
+            let clone = repositories.iter().find(has_same_remote);
+            Repository {
+                path: no_path(repository.id.as_str()),
+                remote_url: clone.and_then(|known| known.remote_url.clone()),
+                default_branch: clone.and_then(|known| known.default_branch.clone()),
+                ..repository
+            }
+        });
+        let path = no_path(wanted.id.as_str());
+        let worktree = worktree.unwrap_or(Worktree { path, branch: None, ..wanted });
+        Ok(Origin { repository, worktree, standing })
     }
 
     pub(super) fn measures(&self) -> Vec<Measure> {
@@ -331,6 +340,11 @@ impl GroupCommit {
             Err(error) => reply(Err(error)),
         }));
     }
+}
+
+/// Returns a path that no directory can have, for a place that nothing may be taken from.
+fn no_path(id: &str) -> PathBuf {
+    PathBuf::from("/dev/null").join(id)
 }
 
 /// Reads a page of every table that work needs.
