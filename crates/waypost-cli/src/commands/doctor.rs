@@ -72,7 +72,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         .iter()
         .map(|checkout| &*checkout.private_dir)
         .chain(place.home.iter().map(|(home, _)| home.as_path()));
-    own.for_each(|dir| sweep_temporaries(dir));
+    own.for_each(sweep_temporaries);
     let mut findings = Vec::new();
     tools(&mut findings, &place);
     configuration(&mut findings, &place);

@@ -35,6 +35,7 @@ const GITIGNORE: &str =
   way init --team                     keep the issues of a team on a branch of their own
   way init --contributor              keep your planning out of a project you contribute to
   way init --contributor --planning ~/plans")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate flag")]
 pub(crate) struct Args {
     /// Prefix of new issue ids [default: that of the existing issues, else the name of the remote, else of the directory]
     #[arg(long, value_name = "PREFIX")]

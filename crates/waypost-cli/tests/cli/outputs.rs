@@ -54,7 +54,7 @@ fn place_as_json() {
         &sandbox,
         &sandbox.way(&repo, ["where", "--json"]),
         &expect![[r#"
-            {"schema":"waypost/1","data":{"workspace":null,"repository":{"id":"rp_000000000001","name":"repo","vcs":"git","path":"/sandbox/repo","shared_dir":"/sandbox/repo/.git","private_dir":"/sandbox/repo/.git/waypost","remote_url":null,"default_branch":null},"worktree":{"id":"wt_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","main":true},"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","exists":true},"index":{"path":"/sandbox/repo/.git/waypost/index.db","source":"default","because":"private to this clone","exists":false},"ledger":{"path":"/sandbox/repo/.waypost/issues.jsonl","source":"default","because":"the main worktree's","exists":false,"home":"main"},"config_shared":{"path":"/sandbox/repo/.waypost/config.toml","source":"default","because":"tracked with the repository","exists":false},"config_private":{"path":"/sandbox/repo/.git/waypost/config.toml","source":"default","because":"private to this clone","exists":false},"config_user":{"path":"/sandbox/home/.waypost/config.toml","source":"default","because":"your settings for all repositories","exists":false},"home":{"path":"/sandbox/home/.waypost","source":"default","because":"~/.waypost","exists":false},"workspaces":{"path":"/sandbox/home/.waypost/workspaces","source":"default","because":"~/.waypost","exists":false},"mirrors":{"path":"/sandbox/home/.waypost/mirrors","source":"default","because":"~/.waypost","exists":false},"token":{"path":"/sandbox/home/.waypost/token","source":"default","because":"~/.waypost","exists":false},"role":{"role":"maintainer","source":"default","because":"there is no remote"},"repos":{"read":["/sandbox/repo"],"unreachable":[]},"route":{"path":"/sandbox/repo","because":"the repository you are in","primary_protected":false}},"warnings":[]}
+            {"schema":"waypost/1","data":{"workspace":null,"repository":{"id":"rp_000000000001","name":"repo","vcs":"git","path":"/sandbox/repo","shared_dir":"/sandbox/repo/.git","private_dir":"/sandbox/repo/.git/waypost","remote_url":null,"default_branch":null},"worktree":{"id":"wt_000000000002","name":"repo","path":"/sandbox/repo","branch":"main","main":true},"store":{"path":"/sandbox/repo/.git/waypost/state.db","kind":"sqlite","scope":"repo","source":"default","because":"one store per repository, shared by its worktrees","exists":true},"index":{"path":"/sandbox/repo/.git/waypost/index.db","source":"default","because":"private to this clone","exists":false},"ledger":{"path":"/sandbox/repo/.waypost/issues.jsonl","source":"default","because":"the main worktree's","exists":false,"home":"main"},"config_shared":{"path":"/sandbox/repo/.waypost/config.toml","source":"default","because":"tracked with the repository","exists":false},"config_private":{"path":"/sandbox/repo/.git/waypost/config.toml","source":"default","because":"private to this clone","exists":false},"config_user":{"path":"/sandbox/home/.waypost/config.toml","source":"default","because":"your settings for all repositories","exists":false},"home":{"path":"/sandbox/home/.waypost","source":"default","because":"~/.waypost","exists":true},"workspaces":{"path":"/sandbox/home/.waypost/workspaces","source":"default","because":"~/.waypost","exists":false},"mirrors":{"path":"/sandbox/home/.waypost/mirrors","source":"default","because":"~/.waypost","exists":false},"token":{"path":"/sandbox/home/.waypost/token","source":"default","because":"~/.waypost","exists":false},"role":{"role":"maintainer","source":"default","because":"there is no remote"},"repos":{"read":["/sandbox/repo"],"unreachable":[]},"route":{"path":"/sandbox/repo","because":"the repository you are in","primary_protected":false}},"warnings":[]}
         "#]],
     );
 }
@@ -175,7 +175,7 @@ fn store_facts() {
         &expect![[r#"
             path                   /sandbox/repo/.git/waypost/state.db
             chosen                 default: one store per repository, shared by its worktrees
-            schema                 8
+            schema                 9
             journal_mode           wal
             synchronous            full
             foreign_keys           on
@@ -221,6 +221,7 @@ fn configuration_with_origins() {
         &sandbox,
         &sandbox.way(&repo, ["config", "list", "--all"]),
         &expect![[r#"
+            config.accepted                 -       values of the tracked configuration that may lead out of the repository (way config accept)
             jobs.env                        -       further environment variables that jobs inherit
             jobs.grace                      3s      time between asking a job to end and killing it
             jobs.log_limit                  64MiB   maximum size of the kept output of a job

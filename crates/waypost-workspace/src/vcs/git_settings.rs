@@ -6,8 +6,6 @@
 
 use std::collections::BTreeMap;
 
-use super::merge_driver;
-
 /// Settings of every command. They override all configuration files, also what is written to them later.
 const FIXED: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
@@ -72,6 +70,9 @@ const HARMLESS_SETTINGS: &str = "
     uploadpack.allowanysha1inwant uploadpack.allowfilter uploadpack.allowreachablesha1inwant
     uploadpack.allowrefinwant uploadpack.allowtipsha1inwant uploadpack.hiderefs uploadpack.keepalive
 ";
+
+/// The arguments of the command line of our merge driver. Git replaces the placeholders with files.
+pub(super) const DRIVER_ARGUMENTS: &str = " merge-driver %O %A %B %P";
 
 /// The filters that git-lfs itself configures. Repositories that use git-lfs need them, and they are known to be harmless.
 const LFS_FILTERS: &[&str] = &[
@@ -140,7 +141,7 @@ fn is_harmless(key: &str, value: &str) -> bool {
         // Git has read the included files already, and their settings are listed, too.
         "include" | "includeif" => true,
         "filter" => LFS_FILTERS.contains(&value),
-        "merge" if name == "driver" => merge_driver::is_own(value),
+        "merge" if name == "driver" => is_own_driver(value),
         "lfs" if rest.starts_with("extension.") || rest.starts_with("customtransfer.") => false,
         _ => {
             let setting = format!("{section}.{name}");
@@ -148,6 +149,19 @@ fn is_harmless(key: &str, value: &str) -> bool {
                 || HARMLESS_SETTINGS.split_whitespace().any(|known| known == setting)
         }
     }
+}
+
+/// Returns whether a merge driver is this program.
+fn is_own_driver(driver: &str) -> bool {
+    let Ok(own) = std::env::current_exe().and_then(std::fs::canonicalize) else { return false };
+    driver_program(driver).is_some_and(|program| std::fs::canonicalize(program).is_ok_and(|program| program == own))
+}
+
+/// Returns the program of a driver that Waypost configured.
+pub(super) fn driver_program(driver: &str) -> Option<String> {
+    let program = driver.strip_suffix(DRIVER_ARGUMENTS)?;
+    let program = program.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(program);
+    Some(program.replace("'\\''", "'"))
 }
 
 /// Returns a value that makes a setting do nothing.

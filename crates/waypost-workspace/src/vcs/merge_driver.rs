@@ -7,13 +7,11 @@ use waypost_core::model::Vcs;
 
 use super::checkout::Checkout;
 use super::git_layout;
+use super::git_settings::{DRIVER_ARGUMENTS, driver_program};
 use super::run::Git;
 
 /// The driver's name in git's configuration.
 const DRIVER_NAME: &str = "waypost";
-
-/// The arguments of the driver's command line. Git replaces the placeholders with files.
-const DRIVER_ARGUMENTS: &str = " merge-driver %O %A %B %P";
 
 /// The attribute of files that the driver merges.
 pub const ATTRIBUTE: &str = "merge=waypost";
@@ -49,19 +47,6 @@ pub fn ensure_driver(
     set(&key, &format!("{program}{DRIVER_ARGUMENTS}"))
 }
 
-/// Returns whether a driver is this program.
-pub(super) fn is_own(driver: &str) -> bool {
-    let Ok(own) = std::env::current_exe().and_then(std::fs::canonicalize) else { return false };
-    program_of(driver).is_some_and(|program| std::fs::canonicalize(program).is_ok_and(|program| program == own))
-}
-
-/// Returns the program of a driver that Waypost configured.
-fn program_of(driver: &str) -> Option<String> {
-    let program = driver.strip_suffix(DRIVER_ARGUMENTS)?;
-    let program = program.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(program);
-    Some(program.replace("'\\''", "'"))
-}
-
 /// Returns whether an attributes file asks for the driver.
 pub fn asks_for_driver(attributes: &Path) -> bool {
     let Ok(text) = std::fs::read(attributes) else { return false };
@@ -72,7 +57,7 @@ pub fn asks_for_driver(attributes: &Path) -> bool {
 
 /// Returns whether Waypost configured this driver and its program does not exist any more.
 fn is_stale(driver: &str) -> bool {
-    program_of(driver).is_some_and(|program| program.starts_with('/') && !Path::new(&program).exists())
+    driver_program(driver).is_some_and(|program| program.starts_with('/') && !Path::new(&program).exists())
 }
 
 /// A file that git could not merge.
