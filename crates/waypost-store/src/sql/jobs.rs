@@ -144,7 +144,7 @@ pub(crate) const JOB_LIST_IN_WORKFLOWS: &str = select!(
     job,
     "jobs WHERE task_id IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1))) ORDER BY id"
 );
-/// A scan: removal is rare.
+/// Along `jobs_by_end`. A scan of live jobs, which are few.
 pub(crate) const JOB_LIST_REMOVABLE: &str = concat!(
     "SELECT ",
     job!(),

@@ -87,7 +87,7 @@ pub(crate) const JOB_REMOVE: &str = "DELETE FROM jobs WHERE id IN (SELECT value 
 /// A scan of the list, and the workspaces along `workspaces_by_job`.
 pub(crate) const WORKSPACE_LIST_BY_JOB: &str =
     "SELECT id FROM workspaces WHERE job_id IN (SELECT value FROM json_each(?1)) ORDER BY id";
-/// A scan: removal is rare.
+/// Along `workspaces_by_end`.
 pub(crate) const WORKSPACE_LIST_REMOVABLE: &str = "
     SELECT id FROM workspaces
     WHERE removed_at < ?2 AND NOT EXISTS (SELECT 1 FROM jobs WHERE jobs.id = workspaces.job_id)

@@ -74,7 +74,7 @@ pub(crate) const WORKFLOW_LIST: &str = select!(
             WHERE workflow_id = workflows.id AND repository_id = ?5))
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
-/// A scan: removal is rare.
+/// Along `workflows_by_end`. A scan of notices and live jobs, which are few.
 pub(crate) const WORKFLOW_LIST_REMOVABLE: &str = concat!(
     "SELECT ",
     workflow!(),
