@@ -33,7 +33,12 @@ impl ConfigFile {
 
     /// Returns the last value of a key such as `core.bare` or `remote.origin.url`.
     pub(crate) fn get(&self, key: &str) -> Option<&str> {
-        self.0.iter().rev().find(|(known, _)| known == key).map(|(_, value)| value.as_str())
+        self.last_of(&[key])
+    }
+
+    /// Returns the last value of a key that has several spellings.
+    pub(crate) fn last_of(&self, keys: &[&str]) -> Option<&str> {
+        self.0.iter().rev().find(|(known, _)| keys.contains(&known.as_str())).map(|(_, value)| value.as_str())
     }
 
     /// Returns the names in the middle of keys such as `remote.NAME.url`, each once.

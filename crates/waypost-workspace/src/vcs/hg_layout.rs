@@ -50,6 +50,23 @@ pub(crate) fn own_config(checkout: &Checkout, root: &Path) -> ConfigFile {
     ConfigFile::read(&checkout.shared_dir.join(name)).merged_with(ConfigFile::read(&root.join(dir).join(name)))
 }
 
+/// Returns the name of `ui.username`, without its address; the repository's configuration overrides the user's.
+pub(crate) fn user_name(checkout: &Checkout, home: Option<&Path>) -> Option<String> {
+    let names: &[&str] = match checkout.vcs {
+        Vcs::Sl => &[".config/sapling/sapling.conf", ".sapling/sapling.conf", ".slrc"],
+        _ => &[".config/hg/hgrc", ".hgrc"],
+    };
+    let files = home.into_iter().flat_map(|home| names.iter().map(|name| home.join(name)));
+    let users = files.fold(ConfigFile::default(), |config, file| config.merged_with(ConfigFile::read(&file)));
+    let config = match &checkout.root {
+        Some(root) => users.merged_with(own_config(checkout, root)),
+        None => users,
+    };
+    let name = config.get("ui.username")?;
+    let name = name.split_once('<').map_or(name, |(name, _)| name).trim();
+    Some(name.to_owned()).filter(|name| !name.is_empty())
+}
+
 fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
     let file = own.join("sharedpath");
     let shared_dir = match if_present(&file, std::fs::read(&file))? {

@@ -6,7 +6,7 @@ use waypost_core::ledger::role::Remote;
 use waypost_core::model::Vcs;
 
 use super::checkout::{Checkout, ListedWorktree};
-use super::{git_layout, jj_layout};
+use super::{git_layout, hg_layout, jj_layout};
 
 impl Checkout {
     /// Returns the root of the worktree that holds the ledger and the shared configuration.
@@ -32,9 +32,14 @@ impl Checkout {
         is_git.then(|| git_layout::branch(&self.shared_dir).unwrap_or_else(|| "HEAD".to_owned()))
     }
 
-    /// Returns the user's name from git's configuration files.
+    /// Returns the user's name from the configuration files of the version control system; under jj also from git's.
     pub fn user_name(&self, home: Option<&Path>) -> Option<String> {
-        git_layout::user_name(self.git_dir.as_deref()?, home)
+        let own = match self.vcs {
+            Vcs::Jj => jj_layout::user_name(&self.shared_dir, home),
+            Vcs::Hg | Vcs::Sl => hg_layout::user_name(self, home),
+            Vcs::Git | Vcs::None => None,
+        };
+        own.or_else(|| git_layout::user_name(self.git_dir.as_deref()?, home))
     }
 
     /// Returns the remotes of the repository.

@@ -87,6 +87,29 @@ pub(crate) fn workspaces(shared_dir: &Path) -> Vec<ListedWorktree> {
     listed
 }
 
+/// Returns the name that jj writes into commits; the repository's configuration overrides the user's.
+pub(crate) fn user_name(shared_dir: &Path, home: Option<&Path>) -> Option<String> {
+    let mut files = Vec::new();
+    if let Some(home) = home {
+        let dir = home.join(".config/jj");
+        files.extend([home.join(".jjconfig.toml"), dir.join("config.toml")]);
+        let parts = std::fs::read_dir(dir.join("conf.d")).into_iter().flatten().flatten().map(|entry| entry.path());
+        let mut parts: Vec<PathBuf> = parts.filter(|path| path.extension() == Some(OsStr::new("toml"))).collect();
+        parts.sort();
+        files.append(&mut parts);
+        // The configuration of a repository is among the user's files. Older versions kept it in the repository.
+        let id = std::fs::read_to_string(shared_dir.join("config-id")).unwrap_or_default();
+        if !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric()) {
+            files.push(dir.join("repos").join(id).join("config.toml"));
+        }
+    }
+    files.push(shared_dir.join("config.toml"));
+    // A table with plain keys looks the same in TOML.
+    let config = files.iter().fold(ConfigFile::default(), |config, file| config.merged_with(ConfigFile::read(file)));
+    let name = config.last_of(&["user.name", ".user.name"])?.trim_matches('\'');
+    Some(name.to_owned()).filter(|name| !name.is_empty())
+}
+
 /// Returns the repository directory that the `.jj/repo` file of a secondary workspace points to.
 fn follow_repo_file(dot_jj: &Path, file: &Path) -> Result<PathBuf> {
     let broken = || {

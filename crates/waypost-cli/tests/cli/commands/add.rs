@@ -92,6 +92,46 @@ fn the_author_is_the_named_actor_then_gits_user_then_the_login_name() {
 }
 
 #[test]
+fn the_author_is_the_user_of_mercurial_sapling_or_jj() {
+    let sandbox = sandbox();
+    let by = |repo: &std::path::Path| {
+        let data = sandbox.way(repo, ["add", "x", "--json"]).data();
+        data["created_by"].as_str().unwrap().to_owned()
+    };
+    let hg = sandbox.hg_repo("hg");
+    sandbox.write("home/.hgrc", "[ui]\nusername = Hugh Example <hugh@example.org>\n");
+    assert_eq!(by(&hg), "Hugh Example");
+    sandbox.write(hg.join(".hg/hgrc"), "[ui]\nusername = Here\n");
+    assert_eq!(by(&hg), "Here", "the repository's configuration overrides the user's");
+
+    sandbox.dir("sl/.sl");
+    sandbox.dir("home/.config/sapling");
+    sandbox.write("home/.config/sapling/sapling.conf", "[ui]\nusername = Sally <s@example.org>\n");
+    assert_eq!(by(&sandbox.path("sl")), "Sally");
+
+    for is_colocated in [false, true] {
+        let jj = sandbox.jj_repo(format!("jj-{is_colocated}"), is_colocated);
+        sandbox.dir("home/.config/jj");
+        sandbox.write(
+            "home/.config/jj/config.toml",
+            "#:schema x\n[user]\nname = \"Jay Jay\"\nemail = \"j@example.org\"\n",
+        );
+        let git_dir = if is_colocated { ".git" } else { ".jj/repo/store/git" };
+        sandbox.git(&jj, ["--git-dir", git_dir, "config", "user.name", "Git User"]);
+        assert_eq!(by(&jj), "Jay Jay", "jj does not use git's name");
+        // As `jj config set --repo` writes it.
+        sandbox.write(jj.join(".jj/repo/config-id"), "ce1729136eb9ec02442b");
+        sandbox.dir("home/.config/jj/repos/ce1729136eb9ec02442b");
+        sandbox.write("home/.config/jj/repos/ce1729136eb9ec02442b/config.toml", "user.name = 'Repo Jay'\n");
+        assert_eq!(by(&jj), "Repo Jay");
+        for file in ["config.toml", "repos/ce1729136eb9ec02442b/config.toml"] {
+            std::fs::remove_file(sandbox.path("home/.config/jj").join(file)).unwrap();
+        }
+        assert_eq!(by(&jj), "Git User");
+    }
+}
+
+#[test]
 fn explicit_routing_needs_the_repository_of_each_new_issue() {
     let sandbox = sandbox();
     let (repo, other) = (sandbox.git_repo("repo"), sandbox.git_repo("other"));
