@@ -7,11 +7,12 @@ use waypost_core::ledger::document::Document;
 use waypost_core::ledger::merge::merge;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
-use waypost_workspace::merge_driver;
+use waypost_workspace::merge_driver::{self, DriverRequest};
 
 use crate::environment::Variables;
 use crate::ledger::Ledger;
-use crate::place::{LedgerHome, Place};
+use crate::place::{DOT_DIR, LedgerHome, Place};
+use crate::repos::Repo;
 
 /// Configures git to merge this clone's ledger with the running program, if the repository's attributes ask for it and the
 /// user did not configure another driver.
@@ -23,12 +24,36 @@ pub fn ensure_driver(place: &Place) {
         // Only sync merges the ledger's own branch.
         return;
     }
-    let (Some(directory), Some(root)) = (ledger.parent(), root_of(&ledger)) else { return };
+    let Some((root, name)) = placed(&ledger) else { return };
     let home = place.variables.home();
-    let ensured = merge_driver::ensure_driver(checkout, root, directory, home.as_deref(), || program(&place.variables));
+    let request = DriverRequest { root, name: &name, is_foreign: is_foreign(&ledger), home: home.as_deref() };
+    let ensured = merge_driver::ensure_driver(checkout, request, || program(&place.variables));
     if let Err(error) = ensured {
         log::debug!("cannot configure git's merge driver for the ledger: {}", error.full_message());
     }
+}
+
+/// Returns why git does not merge a ledger of another tool with our driver, if so.
+pub fn driver_problem(repo: &Repo) -> Option<String> {
+    let path = repo.file.path();
+    let (root, name) = placed(path).filter(|_| is_foreign(path))?;
+    let is_git = repo.checkout.vcs == Vcs::Git && repo.checkout.git_dir.is_some();
+    match merge_driver::driver_of(root, &name).ok().filter(|_| is_git)?.as_str() {
+        merge_driver::DRIVER_NAME => None,
+        "unspecified" => Some(format!("git merges {} as text until the next change by way", path.display())),
+        other => Some(format!("git's attributes choose merge={other} for {}", path.display())),
+    }
+}
+
+/// Returns whether another tool created a ledger, which is used in place.
+fn is_foreign(ledger: &Path) -> bool {
+    ledger.parent().and_then(Path::file_name).is_some_and(|dir| dir != DOT_DIR)
+}
+
+/// Returns the worktree that has a ledger's file, and the path of the file in it.
+fn placed(ledger: &Path) -> Option<(&Path, String)> {
+    let root = root_of(ledger)?;
+    Some((root, path_text::to_text(ledger.strip_prefix(root).ok()?)))
 }
 
 /// Returns the attributes line that selects our driver.

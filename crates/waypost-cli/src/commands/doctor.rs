@@ -20,6 +20,7 @@ use waypost_workspace::{git_version, restore_ids};
 use crate::CommandContext;
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
 use waypost::ledger::Ledger;
+use waypost::merge_driver::driver_problem;
 use waypost::place::{DOT_DIR, Place, STORE_FILE};
 use waypost::prune::LARGE_LEDGER_BYTES;
 use waypost::session::{OpenStore, Session};
@@ -375,6 +376,10 @@ fn ledgers(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
         match ledger.audit(number) {
             Ok(audit) => audited(findings, repo.file.path(), &audit),
             Err(error) => findings.push(failed("ledger", &error)),
+        }
+        if let Some(detail) = driver_problem(repo) {
+            let action = "to merge issues field by field, set merge=waypost for it in .gitattributes".to_owned();
+            findings.push(Finding { check: "ledger", verdict: Verdict::Warning, detail, action: Some(action) });
         }
     }
 }

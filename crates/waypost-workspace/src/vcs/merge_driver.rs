@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use waypost_core::Result;
 use waypost_core::model::Vcs;
+use waypost_core::{Error, Result};
 
 use super::checkout::Checkout;
 use super::git_layout;
@@ -11,27 +11,45 @@ use super::git_settings::{DRIVER_ARGUMENTS, driver_program};
 use super::run::Git;
 
 /// The driver's name in git's configuration.
-const DRIVER_NAME: &str = "waypost";
+pub const DRIVER_NAME: &str = "waypost";
 
 /// The attribute of files that the driver merges.
 pub const ATTRIBUTE: &str = "merge=waypost";
 
-/// Configures a program as the merge driver of this clone, if `.gitattributes` asks for the driver and git's
-/// configuration does not have it.
+/// A ledger, for the configuration of its merge driver.
+#[derive(Clone, Copy, Debug)]
+pub struct DriverRequest<'a> {
+    /// The worktree that has the ledger.
+    pub root: &'a Path,
+    /// The ledger's path in the worktree.
+    pub name: &'a str,
+    /// Whether another tool created the ledger, so that no file of ours can ask for the driver. This clone's own attributes
+    /// ask for it then, unless tracked ones choose another driver.
+    pub is_foreign: bool,
+    /// The user's home directory.
+    pub home: Option<&'a Path>,
+}
+
+/// Configures a program as the merge driver of this clone, if the attributes ask for the driver and git's configuration does
+/// not have it.
 ///
-/// If there is nothing to do, it only reads a few small files. `program` returns the program's path, quoted for a
-/// shell. `home` is the user's home directory.
+/// If there is nothing to do, it only reads a few small files. `program` returns the program's path, quoted for a shell.
 pub fn ensure_driver(
     checkout: &Checkout,
-    root: &Path,
-    directory: &Path,
-    home: Option<&Path>,
+    request: DriverRequest<'_>,
     program: impl FnOnce() -> Option<String>,
 ) -> Result<()> {
+    let DriverRequest { root, name, is_foreign, home } = request;
     let is_git = checkout.vcs == Vcs::Git || (checkout.vcs == Vcs::Jj && root.join(".git").exists());
     let Some(git_dir) = checkout.git_dir.as_deref().filter(|_| is_git) else { return Ok(()) };
-    if ![directory, root].iter().any(|place| asks_for_driver(&place.join(".gitattributes"))) {
-        return Ok(());
+    let directory = root.join(name).parent().map_or_else(|| root.to_owned(), Path::to_owned);
+    let tracked = [directory.join(".gitattributes"), root.join(".gitattributes")];
+    let own = git_dir.join("info/attributes");
+    if !tracked.iter().chain([&own]).any(|file| asks_for_driver(file)) {
+        if !is_foreign || tracked.iter().chain([&own]).any(|file| chooses_driver(file)) {
+            return Ok(());
+        }
+        ask_for_driver(&own, name)?;
     }
     let key = format!("merge.{DRIVER_NAME}.driver");
     if let Some(driver) = git_layout::setting(git_dir, home, &key)
@@ -53,6 +71,41 @@ pub fn asks_for_driver(attributes: &Path) -> bool {
     let text = String::from_utf8_lossy(&text);
     let asks = |line: &str| !line.starts_with('#') && line.split_whitespace().any(|word| word == ATTRIBUTE);
     text.lines().any(|line| asks(line.trim()))
+}
+
+/// Returns whether an attributes file chooses how ledgers are merged.
+fn chooses_driver(attributes: &Path) -> bool {
+    let Ok(text) = std::fs::read(attributes) else { return false };
+    let chooses = |line: &str| {
+        let mut words = line.split_whitespace();
+        let is_of_ledger = words.next().is_some_and(|pattern| pattern.contains("beads") || pattern.contains("jsonl"));
+        is_of_ledger && words.any(|word| word.starts_with("merge") || word == "-merge" || word == "binary")
+    };
+    String::from_utf8_lossy(&text).lines().any(|line| !line.starts_with('#') && chooses(line.trim()))
+}
+
+/// Adds a line to the attributes of a clone.
+fn ask_for_driver(file: &Path, name: &str) -> Result<()> {
+    let mut content = match std::fs::read(file) {
+        Ok(content) => content,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(error) => return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error)),
+    };
+    if !content.is_empty() && !content.ends_with(b"\n") {
+        content.push(b'\n');
+    }
+    content.extend_from_slice(format!("/{name} {ATTRIBUTE}\n").as_bytes());
+    let cannot = |error| Error::unavailable(format!("cannot write {}", file.display())).because(error);
+    if let Some(dir) = file.parent() {
+        std::fs::create_dir_all(dir).map_err(cannot)?;
+    }
+    waypost_fs::replace(file, &content, 0o644).map_err(cannot)
+}
+
+/// Returns the driver with which git merges a file, according to all attributes: a name, `set`, `unset` or `unspecified`.
+pub fn driver_of(root: &Path, name: &str) -> Result<String> {
+    let answer = Git::in_worktree(root)?.command().args(["check-attr", "-z", "merge", "--", name]).stdout()?;
+    Ok(answer.split('\0').nth(2).unwrap_or_default().to_owned())
 }
 
 /// Returns whether Waypost configured this driver and its program does not exist any more.

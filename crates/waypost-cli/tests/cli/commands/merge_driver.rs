@@ -107,6 +107,51 @@ fn a_repository_that_does_not_ask_for_the_driver_gets_none() {
 }
 
 #[test]
+fn git_merges_a_beads_ledger_after_the_first_change_in_a_clone() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.beads");
+    let line = |id: &str, title: &str, day: u32| {
+        format!(r#"{{"id":"{id}","title":"{title}","status":"open","updated_at":"2026-01-{day:02}T00:00:00Z"}}"#)
+    };
+    let ledger = ".beads/issues.jsonl";
+    sandbox.write(repo.join(ledger), format!("{}\n{}\n", line("bd-1", "One", 1), line("bd-2", "Two", 1)));
+    commit(&sandbox, &repo, "ledger");
+    let doctor = || sandbox.way(&repo, ["doctor"]).stdout;
+    assert!(doctor().contains("git merges"), "{}", doctor());
+    let _ = way(&sandbox, &repo, 1, &["list"]).ok();
+    assert!(!repo.join(".git/info/attributes").exists(), "reading configures nothing");
+    git(&sandbox, &repo, &["switch", "-q", "-c", "topic"]);
+    let _ = way(&sandbox, &repo, 2, &["update", "bd-1", "--title", "One of topic"]).ok();
+    commit(&sandbox, &repo, "on topic");
+    assert_eq!(git(&sandbox, &repo, &["check-attr", "merge", ledger]), format!("{ledger}: merge: waypost\n"));
+    assert!(!doctor().contains("git merges"), "{}", doctor());
+    git(&sandbox, &repo, &["switch", "-q", "main"]);
+    let _ = way(&sandbox, &repo, 3, &["close", "bd-1"]).ok();
+    let _ = way(&sandbox, &repo, 3, &["close", "bd-2"]).ok();
+    commit(&sandbox, &repo, "on main");
+    git(&sandbox, &repo, &["merge", "-q", "--no-edit", "topic"]);
+    let issue = show(&sandbox, &repo, "bd-1");
+    assert_eq!((&issue["title"], &issue["status"]), (&"One of topic".into(), &"closed".into()));
+    assert_eq!(git(&sandbox, &repo, &["status", "--porcelain"]), "", "nothing tracked is added");
+    let attributes = std::fs::read_to_string(repo.join(".git/info/attributes")).unwrap();
+    assert_eq!(attributes, "/.beads/issues.jsonl merge=waypost\n");
+}
+
+#[test]
+fn a_driver_that_the_project_chose_for_a_beads_ledger_stays_and_doctor_says_so() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.beads");
+    sandbox.write(repo.join(".beads/issues.jsonl"), "{\"id\":\"bd-1\",\"title\":\"One\"}\n");
+    sandbox.write(repo.join(".gitattributes"), "*.txt text\n.beads/issues.jsonl merge=beads\n");
+    let _ = way(&sandbox, &repo, 1, &["close", "bd-1"]).ok();
+    assert!(!repo.join(".git/info/attributes").exists());
+    let doctor = sandbox.way(&repo, ["doctor"]).stdout;
+    assert!(doctor.contains("merge=beads") && doctor.contains("merge=waypost"), "{doctor}");
+}
+
+#[test]
 fn a_git_configuration_that_cannot_be_written_stops_no_command() {
     let sandbox = sandbox();
     let (clone, ..) = clone(&sandbox);

@@ -200,11 +200,11 @@ impl IssueContext {
             claims::bring_up_to_date(place, ledger);
         }
         let records = ledger.apply_placed(changes, dry_run, |issues| claims::require_claims(place, issues))?;
-        ensure_driver(place);
         let mut outcome = Changed { records, pruned: 0 };
         if dry_run {
             return Ok(outcome);
         }
+        ensure_driver(place);
         let ends_lease =
             |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
         let ended: Vec<(String, bool)> = changes
