@@ -231,10 +231,22 @@ pub fn deliver_pending_notices(session: &mut Session) {
     }
 }
 
-/// Returns the ready issues that the user may claim and no other agent holds, at most `limit`.
-pub fn ready(index: &Index, ledger: &Ledger, held: &Held, limit: Option<usize>) -> Result<Vec<Summary>> {
+/// Returns the ready issues that the user may claim and no other agent holds, at most `limit`. If types are named, only
+/// issues of these types, even of records that are not work.
+pub fn ready(
+    index: &Index,
+    ledger: &Ledger,
+    held: &Held,
+    types: &[String],
+    limit: Option<usize>,
+) -> Result<Vec<Summary>> {
     let query_limit = limit.map(|limit| limit.saturating_add(held.len()));
-    let mut ready = index.ready_except(ledger.protected(), ledger.now(), query_limit)?;
+    let (protected, now) = (ledger.protected(), ledger.now());
+    let mut ready = if types.is_empty() {
+        index.ready_except(protected, now, query_limit)?
+    } else {
+        index.ready_of_types(types, protected, now, query_limit)?
+    };
     ready.retain(|issue| !held.contains_key(&issue.id));
     ready.truncate(limit.unwrap_or(usize::MAX));
     Ok(ready)

@@ -4,7 +4,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waypost_core::{Kind, Result};
-use waypost_ledger::{Filter, Sort};
+use waypost_ledger::{Filter, Index, Sort};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, GOOD, cell, styled};
@@ -12,11 +12,17 @@ use waypost::ops::issue::{IssueContext, ReadyIssues};
 use waypost::repos::Repo;
 
 /// List issues that can be worked on now, in order of priority; exits with 6 if there are none
+///
+/// Leaves out records with which other tools coordinate agents, such as those of type agent, gate or message, and ephemeral
+/// ones; --type lists them.
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Maximum number of issues; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 20)]
     limit: usize,
+    /// Type, also of records that are not work; may be repeated
+    #[arg(short = 't', long = "type", value_name = "TYPE")]
+    issue_type: Vec<String>,
     /// Explain why an issue is or is not ready; without ISSUE, explain all open issues
     #[arg(long, value_name = "ISSUE", num_args = 0..=1, default_missing_value = "")]
     explain: Option<String>,
@@ -28,11 +34,27 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let ledger_cx = cx.open_ledgers()?;
     note_protected(cx, &ledger_cx)?;
-    if cx.list(&ledger_cx, &ReadyIssues { limit: Some(args.limit), repo: None }, &[])? {
+    let query = ReadyIssues { limit: Some(args.limit), types: args.issue_type.clone(), repo: None };
+    let has_any = cx.list(&ledger_cx, &query, &[])?;
+    if args.issue_type.is_empty() {
+        note_left_out(cx, &ledger_cx)?;
+    }
+    if has_any {
         return Ok(ExitCode::SUCCESS);
     }
     cx.ui.note("no issue is ready; way ready --explain shows why");
     Ok(ExitCode::from(Kind::NothingToDo.exit_code()))
+}
+
+/// Tells the user which records are left out because they are not work.
+fn note_left_out(cx: &CommandContext, ledger_cx: &IssueContext) -> Result<()> {
+    let left_out = ledger_cx.with_index(Index::left_out)?;
+    if left_out.is_empty() {
+        return Ok(());
+    }
+    let kinds: Vec<String> = left_out.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
+    cx.ui.note(&format!("not listed, because they are not work: {}; --type lists them", kinds.join(", ")));
+    Ok(())
 }
 
 /// Tells a contributor that ready issues are left out, because the user may not claim them.

@@ -77,6 +77,8 @@ pub struct Issue {
     pub pinned: bool,
     /// Whether another tool marked it as temporary.
     pub ephemeral: bool,
+    /// Whether another tool copies it for each use.
+    pub is_template: bool,
 }
 
 /// The audience of an issue. Of several copies of an issue, the one with the widest audience counts.
@@ -129,7 +131,21 @@ pub struct Comment {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem(pub String);
 
+/// Types of records with which other tools coordinate agents. They are in a ledger, but no one works on them.
+const NOT_WORK: &[&str] =
+    &["agent", "convoy", "event", "gate", "merge-request", "message", "molecule", "rig", "role", "slot"];
+
 impl Issue {
+    /// Returns the word for a record that is not work: its type, `ephemeral` or `template`.
+    pub fn not_work(&self) -> Option<&str> {
+        match self.issue_type.as_str() {
+            kind if NOT_WORK.contains(&kind) => Some(kind),
+            _ if self.ephemeral => Some("ephemeral"),
+            _ if self.is_template => Some("template"),
+            _ => None,
+        }
+    }
+
     /// Reads an issue from a record. None if the record is not an issue.
     pub fn read<R: Raw>(record: &R) -> Option<(Issue, Vec<Problem>)> {
         if record.raw("_type").is_some() && record.text("_type").as_deref() != Some("issue") {
@@ -163,7 +179,8 @@ impl Issue {
             parent_id: reader.text("parent_id"),
             visibility: reader.text("visibility"),
             pinned: reader.flag("pinned"),
-            ephemeral: reader.flag("ephemeral"),
+            ephemeral: reader.flag("ephemeral") || reader.flag("wisp"),
+            is_template: reader.flag("is_template"),
             id,
         };
         if issue.parent_id.is_none() {

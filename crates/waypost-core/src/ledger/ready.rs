@@ -30,6 +30,8 @@ pub struct Facts {
     pub is_epic: bool,
     /// Whether it is pinned.
     pub is_pinned: bool,
+    /// The word for a record that is not work, such as `agent`; see [`Issue::not_work`](super::issue::Issue::not_work).
+    pub not_work: Option<String>,
     /// 0 (highest) to 4.
     pub priority: u8,
     /// Creation time.
@@ -72,6 +74,8 @@ pub enum Reason {
     Status(String),
     /// It is pinned.
     Pinned,
+    /// It is a record of this kind, and not work.
+    NotWork(String),
     /// It is deferred until this time.
     Deferred(Timestamp),
     /// This issue blocks it.
@@ -91,6 +95,7 @@ impl fmt::Display for Reason {
         match self {
             Reason::Status(status) => write!(f, "its status is {status}"),
             Reason::Pinned => f.write_str("it is pinned"),
+            Reason::NotWork(kind) => write!(f, "it is not work: {kind}"),
             Reason::Deferred(until) => write!(f, "it is deferred until {until}"),
             Reason::BlockedBy(id) => write!(f, "it is blocked by {id}"),
             Reason::Unresolved(id) => write!(f, "it is blocked by {id}, which is in no ledger"),
@@ -129,6 +134,7 @@ impl<'a, I: Issues> Explainer<'a, I> {
         if facts.is_pinned {
             reasons.push(Reason::Pinned);
         }
+        reasons.extend(facts.not_work.clone().map(Reason::NotWork));
         if let Some(until) = deferred(facts, self.rules) {
             reasons.push(Reason::Deferred(until));
         }
@@ -302,7 +308,7 @@ impl<T: Inherit> Inherited<T> {
 /// The part of an issue's readiness that does not depend on the current time. It stays valid until an issue changes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Standing {
-    /// Whether it is ready once `wakes_at` has passed.
+    /// Whether it is ready once `wakes_at` has passed, apart from whether it is work.
     pub is_ready: bool,
     /// Number of issues that block it directly.
     pub waits_for: usize,
@@ -312,7 +318,8 @@ pub struct Standing {
     pub wakes_at: Option<Timestamp>,
 }
 
-/// Computes the readiness of an issue, given its number of blockers. It agrees with [`obstacles`] at any time.
+/// Computes the readiness of an issue, given its number of blockers. It agrees with [`obstacles`] at any time, for issues
+/// that are work.
 ///
 /// Leases change without a change to any issue, so they are not part of it.
 pub fn standing(facts: &Facts, waits_for: usize, above: Hold, issues: &impl Issues) -> Standing {
@@ -366,6 +373,7 @@ mod tests {
             status: "open".to_owned(),
             is_epic: false,
             is_pinned: false,
+            not_work: None,
             priority: 2,
             created_at: None,
             defer_until: None,
@@ -467,6 +475,8 @@ mod tests {
         check(&table([until(1_001)]), "a", &["it is deferred until 1970-01-01T00:00:01.001Z"]);
         check(&table([until(1_000)]), "a", &[]);
         check(&table([Facts { is_pinned: true, ..open("a") }]), "a", &["it is pinned"]);
+        let agent = Facts { not_work: Some("agent".to_owned()), ..open("a") };
+        check(&table([agent]), "a", &["it is not work: agent"]);
         let mut leased = table([open("a")]);
         leased.leased.insert("a".to_owned(), "ag_x".to_owned());
         check(&leased, "a", &["it is leased by ag_x"]);

@@ -1,6 +1,7 @@
 -- Created after the rows when an index is built: sorting once is faster than inserting in order.
 CREATE INDEX IF NOT EXISTS line_by_id ON line (id);
-CREATE INDEX issue_ready ON issue (urgency, priority, created_at, id, wakes_at) WHERE is_ready;
+CREATE INDEX issue_ready ON issue (urgency, priority, created_at, id, wakes_at) WHERE is_ready AND not_work IS NULL;
+CREATE INDEX issue_not_work ON issue (not_work) WHERE is_ready AND not_work IS NOT NULL;
 CREATE INDEX issue_open ON issue (priority, created_at, id) WHERE category < 3;
 CREATE INDEX issue_blocked ON issue (priority, created_at, id)
     WHERE category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL);

@@ -26,7 +26,7 @@ pub(crate) use lines::KnownLines;
 pub use query::{Counts, Filter, IndexedIssue, Range, Sort, Summary};
 
 /// Format version; incremented when tables or their meaning change.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// How long SQLite waits for another process that is committing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);

@@ -351,12 +351,13 @@ impl Index {
         Ok(issue_id::common_prefix(ids.iter().map(String::as_str)).map(str::to_owned))
     }
 
-    /// Returns an issue by its full id.
+    /// Returns an issue by its full id. Several lines of the issue are united into one record.
     pub fn get(&self, id: &str) -> Result<Option<IndexedIssue>> {
-        let found =
-            self.one("SELECT raw, issue.ledger FROM issue JOIN line USING (line) WHERE issue.id = ?1", [id], |row| {
-                Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?))
-            })?;
+        let found = self.one(
+            "SELECT coalesce(united, raw), issue.ledger FROM issue JOIN line USING (line) WHERE issue.id = ?1",
+            [id],
+            |row| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?)),
+        )?;
         found.map(|(raw, ledger)| self.entry(raw, ledger)).transpose()
     }
 
@@ -468,12 +469,41 @@ impl Index {
     /// Returns at most `limit` ready issues that are not in a ledger, most urgent first.
     pub fn ready_except(&self, ledger: Option<usize>, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
         let sql = format!(
-            "SELECT {SUMMARY} FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1){}{} \
+            "SELECT {SUMMARY} FROM issue WHERE is_ready AND not_work IS NULL AND (wakes_at IS NULL OR wakes_at <= ?1){}{} \
              ORDER BY urgency, priority, created_at, id LIMIT ?2",
             self.only(),
             except(ledger)
         );
         self.all(&sql, (now.as_millis(), sql_limit(limit)), summary)
+    }
+
+    /// Returns at most `limit` ready issues of some types that are not in a ledger, most urgent first. A type may be the
+    /// word for records that are not work.
+    pub fn ready_of_types(
+        &self,
+        types: &[String],
+        ledger: Option<usize>,
+        now: Timestamp,
+        limit: Option<usize>,
+    ) -> Result<Vec<Summary>> {
+        let sql = format!(
+            "SELECT {SUMMARY} FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
+             AND instr(?3, char(10) || coalesce(not_work, issue_type) || char(10)) > 0{}{} \
+             ORDER BY urgency, priority, created_at, id LIMIT ?2",
+            self.only(),
+            except(ledger)
+        );
+        let types = format!("\n{}\n", types.join("\n"));
+        self.all(&sql, (now.as_millis(), sql_limit(limit), types), summary)
+    }
+
+    /// Returns the words for records that would be ready if they were work, and how many there are of each.
+    pub fn left_out(&self) -> Result<Vec<(String, usize)>> {
+        let sql = format!(
+            "SELECT not_work, count(*) FROM issue WHERE is_ready AND not_work IS NOT NULL{} GROUP BY 1 ORDER BY 1",
+            self.only()
+        );
+        self.all(&sql, [], |row| Ok((row.get(0)?, row.get(1)?)))
     }
 
     /// Returns the issue that a caller gets who claims without naming one.
@@ -485,7 +515,7 @@ impl Index {
     /// first.
     pub fn claimable_except(&self, ledger: Option<usize>, now: Timestamp, limit: u32) -> Result<Vec<String>> {
         let sql = format!(
-            "SELECT id FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
+            "SELECT id FROM issue WHERE is_ready AND not_work IS NULL AND (wakes_at IS NULL OR wakes_at <= ?1) \
              AND instr(labels, ?2) = 0{}{} ORDER BY urgency, priority, created_at, id LIMIT ?3",
             self.only(),
             except(ledger)
@@ -495,10 +525,8 @@ impl Index {
 
     /// Returns the first time after `now` at which a deferred issue becomes ready.
     pub fn next_wake_time(&self, now: Timestamp) -> Result<Option<Timestamp>> {
-        let next =
-            self.one("SELECT min(wakes_at) FROM issue WHERE is_ready AND wakes_at > ?1", [now.as_millis()], |row| {
-                row.get::<_, Option<i64>>(0)
-            })?;
+        let sql = "SELECT min(wakes_at) FROM issue WHERE is_ready AND not_work IS NULL AND wakes_at > ?1";
+        let next = self.one(sql, [now.as_millis()], |row| row.get::<_, Option<i64>>(0))?;
         Ok(next.flatten().map(Timestamp::from_millis))
     }
 
@@ -611,7 +639,7 @@ impl Index {
             by_status: self.all(&by("status", "true"), [], text)?,
             open_by_type: self.all(&by("issue_type", "category < 3"), [], text)?,
             open_by_priority: self.all(&by("priority", "category < 3"), [], |row| Ok((row.get(0)?, row.get(1)?)))?,
-            ready: count("is_ready AND (wakes_at IS NULL OR wakes_at <= ?1)")?,
+            ready: count("is_ready AND not_work IS NULL AND (wakes_at IS NULL OR wakes_at <= ?1)")?,
             blocked: count(
                 "category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL) \
                  AND (waits_for > 0 OR is_held OR freed_at > ?1)",

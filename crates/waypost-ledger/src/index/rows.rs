@@ -42,6 +42,7 @@ impl IssueRow {
         // Sorted like the table and without duplicates, which a file may have.
         let blockers: BTreeSet<&str> = issue.blockers().collect();
         let blockers = blockers.into_iter().map(str::to_owned).collect();
+        let not_work = issue.not_work().map(str::to_owned);
         let edge = |edge: waypost_core::ledger::issue::Dependency| {
             let kind = edge.kind.map_or(edge.word, |kind| kind.as_str().to_owned());
             (edge.depends_on_id, kind)
@@ -57,6 +58,7 @@ impl IssueRow {
                 status: issue.status,
                 is_epic: issue.issue_type == "epic",
                 is_pinned: issue.pinned,
+                not_work,
                 priority: issue.priority,
                 created_at: issue.created_at,
                 defer_until: issue.defer_until,
@@ -115,7 +117,7 @@ pub(super) struct StoredIssue {
 
 impl StoredIssue {
     const SELECT: &str = "SELECT category, status, issue_type, is_pinned, priority, created_at, defer_until, labels, \
-                          parent_id, waits_for, is_held, freed_at FROM issue WHERE id = ?1";
+                          parent_id, waits_for, is_held, freed_at, not_work FROM issue WHERE id = ?1";
 
     fn read(id: &str, row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredIssue> {
         let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
@@ -126,6 +128,7 @@ impl StoredIssue {
                 status: row.get(1)?,
                 is_epic: row.get_ref(2)?.as_str()? == "epic",
                 is_pinned: row.get(3)?,
+                not_work: row.get(12)?,
                 priority: row.get(4)?,
                 created_at: moment(5)?,
                 defer_until: moment(6)?,
@@ -232,9 +235,9 @@ impl Index {
         self.execute(
             "INSERT OR REPLACE INTO issue (id, line, ledger, title, status, category, priority, issue_type, assignee, created_at, \
              updated_at, closed_at, due_at, defer_until, parent_id, labels, is_pinned, urgency, is_ready, waits_for, \
-             is_held, wakes_at, freed_at, united, visibility, created_by) \
+             is_held, wakes_at, freed_at, united, visibility, created_by, not_work) \
              VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21, ?22, ?23, ?24, \
-             ?25, ?26)",
+             ?25, ?26, ?27)",
             rusqlite::params![
                 facts.id,
                 row.line,
@@ -262,6 +265,7 @@ impl Index {
                 row.united,
                 row.visibility,
                 row.created_by,
+                facts.not_work,
             ],
         )?;
         for (other, kind) in &row.edges {

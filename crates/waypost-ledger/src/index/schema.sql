@@ -54,6 +54,8 @@ CREATE TABLE issue (
     -- A newline before each label and after the last.
     labels      TEXT NOT NULL,
     is_pinned   INTEGER NOT NULL,
+    -- The word for a record that is not work; null for work.
+    not_work    TEXT,
     urgency     INTEGER NOT NULL,
     is_ready    INTEGER NOT NULL,
     waits_for   INTEGER NOT NULL,

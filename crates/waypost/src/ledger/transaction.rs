@@ -252,7 +252,9 @@ impl<'a, 'b> Transaction<'a, 'b> {
 
     fn find_claimable(&self, reference: &str) -> Result<String> {
         let id = self.find(reference)?;
-        let obstacles = self.issues().obstacles(&id, self.author.now)?;
+        let mut obstacles = self.issues().obstacles(&id, self.author.now)?;
+        // A caller who names a record of another tool wants it.
+        obstacles.retain(|reason| !matches!(reason, Reason::NotWork(_)));
         // The claim itself reports an issue that is claimed already or closed.
         let is_about_status = obstacles.iter().any(|reason| matches!(reason, Reason::Status(_)));
         match obstacles.first() {

@@ -69,6 +69,7 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (OneRequires("depend_issue", "on"), "--blocked-by replaces it"),
     (Extra("dep add", "--blocked-by"), "an explicit form of <ON>"),
     (Renamed("list_issues", "types", "--type"), "repeatable, one value each"),
+    (Renamed("ready_issues", "types", "--type"), "repeatable, one value each"),
     (Renamed("list_issues", "labels", "--label"), "repeatable, one value each"),
     (Renamed("list_issues", "priorities", "--priority"), "also takes a range"),
     (Renamed("list_issues", "closed", "--all"), "the same word on every list"),

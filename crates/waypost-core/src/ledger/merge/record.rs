@@ -11,7 +11,7 @@ use super::super::vocabulary::{Category, Statuses};
 use super::list::{self, Item, SETS};
 use super::meaning::{digest, of_field};
 use super::order::skeleton;
-use super::register::{self, Candidate, Decision, Register, spelling};
+use super::register::{self, Candidate, Decision, Register, spelling, unranked};
 use crate::time::Timestamp;
 
 /// The field with the times of values that are older than the record's `updated_at`. Without it a value would seem to
@@ -244,12 +244,12 @@ impl Sides<'_> {
         };
         let (left, right) = (register(&self.left), register(&self.right));
         let Some(status) = status.filter(|_| STATUS_FIELDS.contains(&key)) else {
-            return register::decide(base, &left, &right);
+            return register::decide(base, &left, &right, if key == "status" { rank_of_status } else { unranked });
         };
         let has_it = |side: &Side<'_>| side.meaning("status") == status.meaning;
         let is_new = !(self.base.as_ref().is_some_and(has_it) && has_it(&self.left) && has_it(&self.right));
         let mut decision = match (is_new, is_of(key, &status.meaning)) {
-            (false, _) => register::decide(base, &left, &right),
+            (false, _) => register::decide(base, &left, &right, unranked),
             // The first side to close it may have given a reason that the last one did not.
             (true, true) => register::decide_for_something(base, &left, &right),
             (true, false) => register::retire(base, &left, &right),
@@ -326,6 +326,17 @@ impl Sides<'_> {
         let raw = |side: &Side<'_>| side.record.raw(key).map(str::to_owned);
         let base = self.base.as_ref().and_then(raw);
         list::spelled(items, base.as_deref(), (self.left.record.raw(key), left), (self.right.record.raw(key), right))
+    }
+}
+
+/// Ranks statuses that were set at the same time: an agent that began to work did so after the issue was open, and a
+/// deletion is final.
+fn rank_of_status(meaning: &str) -> u8 {
+    let status: String = serde_json::from_str(meaning).unwrap_or_default();
+    match Statuses::default().category(&status) {
+        Category::Deleted => 2,
+        Category::Wip => 1,
+        Category::Active | Category::Frozen | Category::Done => 0,
     }
 }
 
@@ -460,6 +471,24 @@ mod tests {
             r#"{"id":"a","status":"open","updated_at":"2026-01-01T00:00:00Z"}"#,
             r#"{"id":"a","notes":"n","status":"open","updated_at":"2026-01-09T00:00:00Z","changed_at":{"status":["2026-01-01T00:00:00.000Z","eb99fa70"]}}"#,
         );
+    }
+
+    #[test]
+    fn of_two_statuses_of_the_same_time_work_in_progress_wins_over_open() {
+        let version = |status: &str| {
+            record(&format!(r#"{{"id":"a","status":"{status}","updated_at":"2026-01-01T00:00:00Z","assignee":"ann"}}"#))
+        };
+        for (one, other, winner) in [
+            ("open", "in_progress", "in_progress"),
+            ("closed", "in_progress", "in_progress"),
+            ("tombstone", "in_progress", "tombstone"),
+            ("open", "closed", "open"),
+        ] {
+            for versions in [[one, other], [other, one]] {
+                let [left, right] = versions.map(version);
+                assert_eq!(unite(&[&left, &right]).text("status").as_deref(), Some(winner), "{versions:?}");
+            }
+        }
     }
 
     #[test]

@@ -53,10 +53,18 @@ impl Register {
     }
 }
 
-/// Merges a field. A change of only one side wins; otherwise the later value, and of two set at the same time the
-/// greater.
-pub(super) fn decide(base: Option<&Register>, left: &Register, right: &Register) -> Decision {
-    choose(base, left, right, standing(base, left, right))
+/// The rank of a value: of two set at the same time the higher one wins, then the greater.
+pub(super) type Rank = fn(&str) -> u8;
+
+/// Ranks all values the same.
+pub(super) fn unranked(_: &str) -> u8 {
+    0
+}
+
+/// Merges a field. A change of only one side wins; otherwise the later value, and of two set at the same time the one with
+/// the higher rank, then the greater.
+pub(super) fn decide(base: Option<&Register>, left: &Register, right: &Register, rank: Rank) -> Decision {
+    choose(base, left, right, standing(base, left, right), rank)
 }
 
 /// Merges a field where any value wins over a missing one.
@@ -65,7 +73,7 @@ pub(super) fn decide_for_something(base: Option<&Register>, left: &Register, rig
     if standing.len() > 1 {
         standing.remove("");
     }
-    choose(base, left, right, standing)
+    choose(base, left, right, standing, unranked)
 }
 
 fn choose(
@@ -73,6 +81,7 @@ fn choose(
     left: &Register,
     right: &Register,
     standing: BTreeMap<String, Candidate>,
+    rank: Rank,
 ) -> Decision {
     let survivors: Vec<&Register> =
         [left, right].into_iter().filter(|side| standing.contains_key(&side.value.meaning)).collect();
@@ -84,7 +93,10 @@ fn choose(
         };
         survivors.iter().any(knew)
     };
-    let last = |one: &&Candidate, other: &&Candidate| (one.time, &one.meaning).cmp(&(other.time, &other.meaning));
+    let last = |one: &&Candidate, other: &&Candidate| {
+        let key = |candidate: &Candidate| (candidate.time, rank(&candidate.meaning));
+        key(one).cmp(&key(other)).then_with(|| one.meaning.cmp(&other.meaning))
+    };
     let contenders = standing.values().filter(|candidate| !is_beaten(candidate));
     let winner = contenders.max_by(last).or_else(|| survivors.iter().map(|side| &side.value).max_by(last));
     let winner = winner.or_else(|| [&left.value, &right.value].into_iter().max_by(last)).unwrap_or(&left.value).clone();
@@ -204,7 +216,7 @@ mod tests {
     #[track_caller]
     fn check(base: Option<&Register>, left: &Register, right: &Register, winner: &str, losers: &[&str]) {
         for (left, right) in [(left, right), (right, left)] {
-            let decision = decide(base, left, right);
+            let decision = decide(base, left, right, unranked);
             let text = |candidate: &Candidate| candidate.raw.clone().unwrap_or_default().replace('"', "");
             assert_eq!(text(&decision.winner), winner);
             assert_eq!(decision.losers.iter().map(text).collect::<Vec<_>>(), losers);

@@ -143,6 +143,8 @@ impl IssueQuery for ListIssues {
 pub struct ReadyIssues {
     /// Maximum number of results; 0 for all.
     pub limit: Option<usize>,
+    /// Types, also of records that are not work, such as `agent` or `ephemeral`; empty for all issues that are work.
+    pub types: Vec<String>,
     /// Repository whose ledger to use: the id or name of a configured one, or a path except
     /// over HTTP.
     pub repo: Option<String>,
@@ -171,7 +173,7 @@ impl IssueQuery for ReadyIssues {
     }
 
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
-        Ok(Box::new(|index, limit| claims::ready(index, &context.ledger, &context.held, limit)))
+        Ok(Box::new(|index, limit| claims::ready(index, &context.ledger, &context.held, &self.types, limit)))
     }
 }
 
