@@ -133,8 +133,8 @@ fn a12_one_schema_and_one_doctor_for_all_state() {
     let tables: Vec<_> = info["rows"].as_object().unwrap().keys().cloned().collect();
     assert_eq!(
         tables.join(" "),
-        "agents answers checkpoints deferred_changes dependencies events jobs leases messages notices repositories \
-         summaries tasks templates workflow_repositories workflows workspaces worktrees"
+        "agents answers checkpoints deferred_changes dependencies events job_logs jobs leases machines messages notices \
+         repositories summaries tasks templates workflow_repositories workflows workspaces worktrees"
     );
 }
 
