@@ -29,7 +29,7 @@ const MAX_KNOWN: usize = 1_024;
 const MAX_PER_TOKEN: usize = 512;
 /// Maximum connections from one address of another machine.
 const MAX_PER_PEER: usize = 256;
-/// File descriptors for everything but connections.
+/// File descriptors for everything but connections, if the process has more than twice as many.
 const RESERVED_FILES: usize = 256;
 /// The limit of file descriptors that the server sets for itself, if it may.
 const WANTED_FILES: u64 = 4_096;
@@ -48,7 +48,7 @@ struct Limits {
 
 impl Limits {
     fn for_files(files: usize) -> Limits {
-        let free = files.saturating_sub(RESERVED_FILES).max(16);
+        let free = (files - RESERVED_FILES.min(files / 2)).max(16);
         Limits {
             socket: MAX_SOCKET.min(free / 4),
             anonymous: MAX_ANONYMOUS.min(free / 4),
@@ -300,7 +300,7 @@ mod tests {
         for files in [0, 256, 1_024, 4_096, 1_000_000] {
             let Limits { socket, anonymous, known } = Limits::for_files(files);
             assert!(socket >= 4 && anonymous >= 4 && known >= 8, "{files}");
-            assert!(socket + anonymous + known <= files.saturating_sub(RESERVED_FILES).max(16), "{files}");
+            assert!(socket + anonymous + known <= (files - RESERVED_FILES.min(files / 2)).max(16), "{files}");
         }
         let full = Limits { socket: MAX_SOCKET, anonymous: MAX_ANONYMOUS, known: MAX_KNOWN };
         assert_eq!(Limits::for_files(4_096), full);
