@@ -199,10 +199,7 @@ impl Secrets {
         if self.0.iter().any(|value| value.as_bytes().starts_with(rest)) {
             return true;
         }
-        // A single colon or dash is no reason to wait.
-        if rest.len() >= 2
-            && (is_begun(URL, &|byte| !ends_authority(byte)) || is_begun(KEY_BEGIN, &|byte| byte != b'\n'))
-        {
+        if is_begun(URL, &|byte| !ends_authority(byte)) || is_begun(KEY_BEGIN, &|byte| byte != b'\n') {
             return true;
         }
         let is_within_word = at > 0 && is_word(bytes[at - 1]);
@@ -258,7 +255,13 @@ impl Redactor {
     /// Takes a part, and returns what can be written: all but an end that may be the beginning of a secret.
     pub fn push(&mut self, part: &[u8]) -> Vec<u8> {
         self.held.extend_from_slice(part);
-        let until = self.secrets.held_from(&self.held);
+        let mut until = self.secrets.held_from(&self.held);
+        if self.is_in_key || find(&self.held, KEY_BEGIN).is_some() {
+            // The mark of the end of the key may be cut.
+            let is_cut = |size: &usize| self.held.ends_with(&KEY_END[..*size]);
+            let cut = (1..KEY_END.len()).rev().find(is_cut).unwrap_or(0);
+            until = until.min(self.held.len() - cut);
+        }
         let rest = self.held.split_off(until);
         let ready = std::mem::replace(&mut self.held, rest);
         self.redact(&ready)
@@ -352,9 +355,13 @@ mod tests {
     #[test]
     fn output_that_cannot_be_a_secret_is_not_held_back() {
         let mut redactor = Redactor::new(Secrets::new(["canary-0123".to_owned()]));
-        for part in ["hello", "Password:", " 42%\r", "task-", "a -"] {
+        for part in ["hello", " 42%\r", "task", "1. done\n"] {
             assert_eq!(redactor.push(part.as_bytes()), part.as_bytes());
         }
+        // A URL or a private key may begin with the last character.
+        assert_eq!(redactor.push(b"Password:"), b"Password");
+        assert_eq!(redactor.push(b" a -"), b": a ");
+        assert_eq!(redactor.push(b"b\n"), b"-b\n");
         assert_eq!(redactor.push(b"x can"), b"x ");
         assert_eq!(redactor.push(b"ada"), b"canada");
     }
