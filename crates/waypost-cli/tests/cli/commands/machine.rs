@@ -160,7 +160,7 @@ fn p21_the_task_of_a_lost_machine_is_free_again_and_the_output_so_far_stays() {
     let plan = shop.sandbox.path("plan.json");
     shop.sandbox.write(&plan, json!({ "tasks": [{ "name": "t", "description": "x" }] }).to_string());
     let _ = here.way(&["workflow", "create", "w", "--plan", plan.to_str().unwrap(), "--start", "--shared"]).ok();
-    let script = "echo begun; exec sleep 3600";
+    let script = "echo begun; exec sleep 600";
     let worker = ["--config", "lease.ttl=3s", "worker", "--agent", "far", "--", "sh", "-c", script];
     let mut worker = there.start(&worker);
     let live = || here.way(&["job", "list", "--live", "--json"]).data()[0].clone();
