@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod agents;
+mod authority;
 mod bases;
 mod clocks;
 mod corpus;
