@@ -25,6 +25,7 @@ mod places;
 mod postgres;
 mod queues;
 mod race;
+mod readme;
 mod secrets;
 mod seeds;
 mod serving;
