@@ -448,7 +448,10 @@ fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
 fn create_private_dir_of(place: &Place, choice: &StoreChoice, creation: Creation) -> Result<()> {
     match (&place.checkout, &choice.location) {
         (Some(checkout), Location::Sqlite(path))
-            if creation == Creation::Now && path.starts_with(&checkout.private_dir) && !path.exists() =>
+            if creation == Creation::Now
+                && place.may_create_store()
+                && path.starts_with(&checkout.private_dir)
+                && !path.exists() =>
         {
             let cannot = || Error::unavailable(format!("cannot create the store {}", path.display()));
             checkout.private_dir.create().map_err(|error| match error.kind() {

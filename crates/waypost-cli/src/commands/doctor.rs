@@ -249,7 +249,8 @@ fn permissions(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
     let mut paths: Vec<PathBuf> = Vec::new();
     if let Some(checkout) = &place.checkout {
         paths.push(checkout.private_dir.to_path_buf());
-        paths.push(checkout.private_dir.join("index.db"));
+        // It is a link to the current index, which is beside it.
+        paths.extend(checkout.private_dir.join("index.db").canonicalize());
     }
     if let Some((home, _)) = &place.home {
         paths.push(home.clone());

@@ -20,6 +20,7 @@ const NEVER_REFUSED: &[&str] = &["completions", "demo", "hook", "merge-driver"];
 
 /// Arguments that the usage line shows as optional, but that some form of the command needs.
 const FURTHER_ARGUMENTS: &[(&str, &[&str])] = &[
+    ("db gc", &["--older-than", "1d"]),
     ("dep add", &["y"]),
     ("migrate", &["--move-to", "../x", "--filter", "status=open"]),
     ("task assign", &["a"]),

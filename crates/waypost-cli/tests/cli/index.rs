@@ -229,7 +229,7 @@ fn a_read_only_tree_is_read() {
     let repo = sandbox.git_repo("repo");
     add(&sandbox, &repo, &["One"]);
     std::fs::remove_file(repo.join(INDEX)).unwrap();
-    sandbox.give_away(&repo);
+    sandbox.give_away(&sandbox.path(""));
     let mode = |path: &Path, mode| {
         std::fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).unwrap();
     };

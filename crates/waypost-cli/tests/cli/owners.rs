@@ -204,15 +204,22 @@ fn content_of_a_repository_cannot_make_it_a_workspace_of_another() {
     let mut forged = entry.clone();
     forged["path"] = json!(evil.to_str().unwrap());
     let forged = forged.to_string();
-    for dir in [".waypost/registry", "registry", ".git/waypost", ".git/waypost/registry", "../registry"] {
-        fs::create_dir_all(evil.join(dir)).unwrap();
-        shop.sandbox.write(evil.join(dir).join("jb_0123456789ab.json"), &forged);
+    let plant = |repo: &Path, dir: &str| {
+        fs::create_dir_all(repo.join(dir)).unwrap();
+        shop.sandbox.write(repo.join(dir).join("jb_0123456789ab.json"), &forged);
+    };
+    for dir in [".waypost/registry", "registry", "../registry"] {
+        plant(&evil, dir);
     }
     commit_all(&shop, &evil);
     let there = run_in(&shop, &evil, &["where", "--json"]).data();
     assert_eq!((&there["workspace"], &there["repository"]["path"]), (&Value::Null, &json!(evil.to_str().unwrap())));
     let _ = run_in(&shop, &evil, &["add", "Own"]).ok();
     assert!(!ledger(&shop.repo).contains("Own") && ledger(&evil).contains("Own"));
+    // A private directory that is not ours is not even read.
+    let archive = shop.sandbox.git_repo("archive/jb_0123456789ab/workspace");
+    plant(&archive, ".git/waypost/registry");
+    let _ = run_in(&shop, &archive, &["where"]).fails(7);
     // An entry names one path: another repository that is moved to a path of the same name does not get its rights.
     let moved = shop.sandbox.git_repo(PathBuf::from("other").join(job["id"].as_str().unwrap()).join("workspace"));
     assert_eq!(run_in(&shop, &moved, &["where", "--json"]).data()["workspace"], Value::Null);

@@ -222,8 +222,9 @@ fn a20_one_module_knows_the_store_and_every_command_uses_the_same() {
     let own = lines_of("waypost/src/place.rs");
     assert_eq!(own.iter().filter(|line| line.contains("Sqlite(") || line.contains("in_home")).count(), 3, "{own:?}");
     let others = BTreeMap::from([
-        // A copy of another program's database.
-        ("waypost-store/src/foreign.rs", &["copy.db"][..]),
+        // Databases of other programs, and a copy of one.
+        ("waypost/src/import/program_sources.rs", &["workflows.db"][..]),
+        ("waypost-store/src/foreign.rs", &["copy.db"]),
         // A hint, and the lines that ignore state of former versions and of the user's directory.
         ("waypost-store/src/sqlite/open.rs", &["name a file, for example state.db in it"]),
         ("waypost-cli/src/commands/init.rs", &["/state.db*"]),
@@ -396,9 +397,13 @@ fn an_unset_home_stops_only_commands_that_need_it() {
     let no_home = [("HOME", OsStr::new(""))];
     let data = sandbox.way_with(&repo, &no_home, ["where", "--json"]).data();
     assert_eq!(data["home"], Value::Null);
-    let _ = sandbox.way_with(&repo, &no_home, ["status"]).ok();
-    let run = sandbox.way_with(&repo, &no_home, ["--global", "status"]).fails(2);
-    assert!(run.stderr.contains("WAYPOST_HOME"), "{}", run.stderr);
+    let _ = sandbox.way_with(&repo, &no_home, ["config", "list", "--all"]).ok();
+    // Without it, no private directory could be told from one that a stranger made.
+    for args in [&["status"][..], &["--global", "status"]] {
+        let run = sandbox.way_with(&repo, &no_home, args).fails(2);
+        assert!(run.stderr.contains("WAYPOST_HOME"), "{}", run.stderr);
+    }
+    assert!(!repo.join(".git/waypost").exists());
     let _ = sandbox.way_with(&repo, &no_home, ["--db", "~/x.db", "status"]).fails(2);
     let named = [("HOME", OsStr::new("")), ("WAYPOST_HOME", OsStr::new("mine"))];
     let data = sandbox.way_with(&repo, &named, ["--global", "where", "--json"]).data();

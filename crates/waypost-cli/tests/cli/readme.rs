@@ -34,21 +34,25 @@ fn g24_every_command_of_the_readme_works_in_the_order_shown() {
     }
     sandbox.git(&repo, ["add", "--all"]);
     sandbox.git(&repo, ["commit", "--quiet", "--message", "files"]);
-    let _ = sandbox.way(&repo, ["agent", "register", "bob"]).ok();
     let path = std::env::join_paths(
         std::iter::once(bin).chain(std::env::split_paths(&std::env::var_os("PATH").unwrap_or_default())),
     )
     .unwrap();
+    let run = |line: &str| {
+        let mut command = sandbox.command("sh", &repo);
+        // Jobs use the real clock, so all commands do.
+        Run::of(&command.args(["-c", line]).env("PATH", &path).env_remove("WAYPOST_TEST_CLOCK").output().unwrap())
+    };
+    let _ = run("way agent register bob").ok();
     let mut issue = String::new();
     let mut count = 0;
     for line in commands().filter(|line| !line.starts_with("way completions")) {
         // The id differs, and a worker would wait for more tasks.
         let line = line.replace("login-1a2b3c4d", &issue).replace("way worker ", "way worker --until-empty ");
-        let mut command = sandbox.command("sh", &repo);
-        let run = Run::of(&command.args(["-c", &line]).env("PATH", &path).output().unwrap());
-        assert_eq!(run.code, 0, "{line}\n{}", run.whole());
+        let done = run(&line);
+        assert_eq!(done.code, 0, "{line}\n{}", done.whole());
         if line.starts_with("way add ") {
-            let listed = sandbox.way(&repo, ["list", "--json"]).data();
+            let listed = run("way list --json").data();
             listed[0]["id"].as_str().unwrap().clone_into(&mut issue);
         }
         count += 1;

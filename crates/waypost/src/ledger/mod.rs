@@ -866,8 +866,8 @@ mod tests {
             Ledger::open(&repository).unwrap().add(&issue).unwrap();
             repository
         });
-        let config = "[repos]\nadditional = ['../planning']\n";
-        waypost_fs::replace(&project.join(".waypost/config.toml"), config.as_bytes(), 0o600).unwrap();
+        let config = format!("[repos]\nadditional = ['{}']\n", planning.display());
+        waypost_fs::replace(&project.join(".waypost/local/config.toml"), config.as_bytes(), 0o600).unwrap();
         let titles = |ledger: Ledger| {
             let issues = ledger.list(&Filter::default(), Sort::Priority).unwrap();
             let mut titles: Vec<String> = issues.into_iter().map(|issue| issue.title).collect();

@@ -241,11 +241,13 @@ fn a_command_on_another_machine_follows_the_log_of_a_job() {
 #[test]
 fn the_output_of_a_job_on_a_client_is_read_through_the_server() {
     let server = Server::with_commit();
-    let clone = server.sandbox.path("clone");
-    server.sandbox.git(&server.repo, ["clone", "--quiet", ".", clone.to_str().unwrap()]);
-    // Each home stands for a machine.
+    // Each home stands for a machine, which has its own clone.
+    let clone = |home: &str| server.sandbox.path(format!("clone-{home}"));
+    for home in ["one", "other"] {
+        server.sandbox.git(&server.repo, ["clone", "--quiet", ".", clone(home).to_str().unwrap()]);
+    }
     let on = |home: &str, args: &[&str]| {
-        let mut command = server.sandbox.way_command(&clone);
+        let mut command = server.sandbox.way_command(&clone(home));
         command.env("WAYPOST_HOME", server.sandbox.path(home)).env_remove("WAYPOST_TEST_CLOCK").arg("--quiet");
         command.env("WAYPOST_DB", server.url()).env("WAYPOST_TOKEN", &server.token).args(args);
         Run::of(&command.output().unwrap())
@@ -405,7 +407,11 @@ fn t12_the_log_of_a_job_is_for_admins_and_for_its_own_agent() {
             assert_eq!(reply.status, if *may_read { 200 } else { 403 }, "{path}: {reply:?}");
             assert_eq!(reply.body.contains("for ann"), *may_read, "{path}: {reply:?}");
         }
-        let by_name = server.ask("POST", "/api/v1/op/get_log").by(token).json(&json!({ "job": id })).send();
-        assert_eq!(by_name.status, if *may_read { 200 } else { 403 }, "{by_name:?}");
+        for (operation, body) in
+            [("get_log", json!({ "job": id })), ("read_stored_log", json!({ "job": id, "limit": 100 }))]
+        {
+            let by_name = server.ask("POST", &format!("/api/v1/op/{operation}")).by(token).json(&body).send();
+            assert_eq!(by_name.status, if *may_read { 200 } else { 403 }, "{operation}: {by_name:?}");
+        }
     }
 }

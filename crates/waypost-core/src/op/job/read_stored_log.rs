@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::context::OpContext;
-use crate::error::Result;
+use crate::context::{Authority, OpContext};
+use crate::error::{Error, Result};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::jobs;
 
@@ -44,7 +44,14 @@ impl Operation for ReadStoredLog {
 
 impl StoreOperation for ReadStoredLog {
     fn run(self, cx: &mut OpContext<'_>) -> Result<StoredLog> {
-        let job = jobs::find_job(cx, &self.job)?.id;
+        let job = jobs::find_job(cx, &self.job)?;
+        if cx.caller.authority == Authority::Agent {
+            let caller = cx.tx.agent_named(cx.caller.name())?.map(|agent| agent.id);
+            if caller.is_none() || caller != job.agent_id {
+                return Err(Error::refused("the log of a job is for admins and for the agent of the job"));
+            }
+        }
+        let job = job.id;
         let Some(last) = cx.tx.log_last(&job)? else {
             return Ok(StoredLog { is_stored: false, from: self.from.unwrap_or_default(), text: String::new() });
         };
