@@ -88,7 +88,7 @@ impl Scene {
         self.git(&repo, &["remote", "add", "origin", remote.to_str().unwrap()]);
         self.git(&repo, &["fetch", "-q", "origin"]);
         self.git(&repo, &["remote", "set-head", "origin", "main"]);
-        repo
+        prepared(repo)
     }
 
     fn git(&self, dir: &Path, args: &[&str]) -> String {
@@ -144,6 +144,12 @@ impl Scene {
 
 fn checkout(repo: &Path) -> Checkout {
     detect(repo, &Environment::default()).unwrap().unwrap()
+}
+
+/// Creates the private directory of a repository, as the session does that makes a workspace.
+fn prepared(repo: PathBuf) -> PathBuf {
+    fs::create_dir_all(&*checkout(&repo).private_dir).unwrap();
+    repo
 }
 
 fn name(name: &str) -> Name {

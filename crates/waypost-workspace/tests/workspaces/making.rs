@@ -137,7 +137,7 @@ fn a_jj_workspace_is_made_and_removed_with_its_record() {
     hermetic(|scene| {
         for colocated in [false, true] {
             let id = format!("repo{colocated}");
-            let repo = scene.sandbox.jj_repo(&id, colocated);
+            let repo = prepared(scene.sandbox.jj_repo(&id, colocated));
             scene.write(&repo.join("file"), "content\n");
             scene.sandbox.jj(&repo, ["commit", "-m", "first"]);
             let plan = scene.plan_by(&repo, &format!("job{colocated}"), Strategy::Jj);
@@ -157,7 +157,7 @@ fn a_jj_workspace_is_made_and_removed_with_its_record() {
 #[test]
 fn a_mercurial_share_is_made() {
     hermetic(|scene| {
-        let repo = scene.sandbox.hg_repo("repo");
+        let repo = prepared(scene.sandbox.hg_repo("repo"));
         let plan = scene.try_plan(&repo, "job", None, None).unwrap();
         assert_eq!(plan.strategy, Strategy::Worktree);
         let made = make(&plan, &MakeOptions::default()).unwrap();
