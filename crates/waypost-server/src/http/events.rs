@@ -359,7 +359,13 @@ async fn read(shared: &Arc<Shared>, query: EventQuery) -> Result<Vec<Arc<Encoded
 }
 
 /// Streams events to a listener, from a sequence on.
-pub(crate) fn stream(shared: &Arc<Shared>, request: EventRequest) -> Response<Body> {
+pub(crate) async fn stream(shared: &Arc<Shared>, mut request: EventRequest) -> Response<Body> {
+    // The start is known before the headers are sent: every event after them is part of the stream.
+    let mut started = shared.events.state.subscribe();
+    if started.wait_for(|state| *state != StoreState::Starting).await.is_ok_and(|state| *state == StoreState::Reachable)
+    {
+        request.since = request.since.or_else(|| Some(shared.events.last()));
+    }
     let (state, counted) = (Arc::clone(shared), Arc::clone(&shared.events.listeners));
     sse::stream(shared, request.client.clone(), move |listener| async move {
         let sent = send_events(&state, request, listener).await;

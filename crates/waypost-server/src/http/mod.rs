@@ -472,31 +472,33 @@ fn require_observer(request: &Request) -> Result<Grant> {
 }
 
 async fn stream_events(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    start_event_stream(&shared, &request)
+    let parsed = event_request(&shared, &request);
+    start_event_stream(&shared, parsed).await
 }
 
-fn start_event_stream(shared: &Arc<Shared>, request: &Request) -> Response<Body> {
-    let parse = || -> Result<EventRequest> {
-        require_observer(request)?;
-        if shared.events.listeners() >= MAX_LISTENERS {
-            return Err(Error::unavailable("too many listeners"));
+fn event_request(shared: &Arc<Shared>, request: &Request) -> Result<EventRequest> {
+    require_observer(request)?;
+    if shared.events.listeners() >= MAX_LISTENERS {
+        return Err(Error::unavailable("too many listeners"));
+    }
+    let client = sse::client(request)?;
+    let mut parsed = EventRequest { client, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
+    for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
+        match name.as_str() {
+            "since" => parsed.since = Some(number(&name, &value)?),
+            "kind" => parsed.kinds.extend(value.split(',').map(str::to_owned)),
+            "subject" => parsed.subject = Some(value),
+            "worktree_id" => parsed.worktree_id = Some(value),
+            _ => return Err(Error::invalid(format!("unknown parameter {name:?}"))),
         }
-        let client = sse::client(request)?;
-        let mut parsed = EventRequest { client, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
-        for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
-            match name.as_str() {
-                "since" => parsed.since = Some(number(&name, &value)?),
-                "kind" => parsed.kinds.extend(value.split(',').map(str::to_owned)),
-                "subject" => parsed.subject = Some(value),
-                "worktree_id" => parsed.worktree_id = Some(value),
-                _ => return Err(Error::invalid(format!("unknown parameter {name:?}"))),
-            }
-        }
-        parsed.since = sse::last_id(request)?.or(parsed.since);
-        Ok(parsed)
-    };
-    match parse() {
-        Ok(parsed) => events::stream(shared, parsed),
+    }
+    parsed.since = sse::last_id(request)?.or(parsed.since);
+    Ok(parsed)
+}
+
+async fn start_event_stream(shared: &Arc<Shared>, parsed: Result<EventRequest>) -> Response<Body> {
+    match parsed {
+        Ok(parsed) => events::stream(shared, parsed).await,
         Err(error) => answer::error(&error),
     }
 }

@@ -13,7 +13,7 @@ use waypost_core::{Error, Result};
 
 use super::route::Op;
 use super::text::{hash, pairs, text_header};
-use super::{READ_TIMEOUT, Shared, answer, caller, logs, sse, start_event_stream};
+use super::{READ_TIMEOUT, Shared, answer, caller, event_request, logs, sse, start_event_stream};
 use crate::calls::{self, with_timeout};
 use waypost::access::{Grant, Role};
 use waypost::app::{Call, Reply};
@@ -46,7 +46,10 @@ pub(super) async fn handle(
     let op = &shared.ops[number];
     if address == Address::Rest && sse::is_accepted(&request) {
         match op.about.name {
-            ListEvents::NAME => return start_event_stream(shared, &request),
+            ListEvents::NAME => {
+                let parsed = event_request(shared, &request);
+                return start_event_stream(shared, parsed).await;
+            }
             logs::OPERATION => return logs::start_stream(shared, key, request).await,
             _ => {}
         }
