@@ -9,7 +9,7 @@ use waypost_core::model::Summary;
 use waypost_core::op::{AcceptFailover, ListSummaries, Maintenance, RecordMaintenance};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_store::postgres;
-use waypost_store::sqlite::SqliteStore;
+use waypost_store::sqlite::{Difference, SqliteStore};
 
 use crate::CommandContext;
 use crate::spans::parse_duration;
@@ -220,16 +220,35 @@ fn check(cx: &mut CommandContext) -> Result<ExitCode> {
     let session = cx.session()?;
     let store = sqlite_store(&session, "use pg_amcheck")?;
     let damage: Vec<String> = store.check()?.into_iter().map(|damage| damage.0).collect();
-    let data = json!({ "ok": damage.is_empty(), "damage": damage });
+    let schema: Vec<(&str, String)> = store.check_schema()?.into_iter().map(describe).collect();
+    let is_ok = damage.is_empty() && schema.is_empty();
+    let objects: Vec<_> = schema.iter().map(|(state, object)| json!({ "state": state, "object": object })).collect();
+    let data = json!({ "ok": is_ok, "damage": damage, "schema": objects });
     cx.ui.answer(&data, |text| {
-        if damage.is_empty() {
+        if is_ok {
             text.table(&[vec![styled(GOOD, "ok"), cell(store.path().display())]]);
         }
         for line in &damage {
             text.table(&[vec![styled(BAD, "damaged"), cell(line)]]);
         }
+        text.table(&schema.iter().map(|(state, object)| vec![styled(BAD, state), cell(object)]).collect::<Vec<_>>());
     })?;
-    Ok(if damage.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(Kind::Damaged.exit_code()) })
+    if schema.iter().any(|(_, object)| object.starts_with("trigger ")) {
+        cx.ui.note("the triggers of this store are not those of Waypost, so no trigger runs");
+    }
+    if !schema.is_empty() {
+        cx.ui.note("another program or person changed this store; way db move copies its workflows to a new one");
+    }
+    Ok(if is_ok { ExitCode::SUCCESS } else { ExitCode::from(Kind::Damaged.exit_code()) })
+}
+
+/// Returns how an object of the schema differs, and the object.
+fn describe(difference: Difference) -> (&'static str, String) {
+    match difference {
+        Difference::Foreign(object) => ("foreign", object),
+        Difference::Changed(object) => ("changed", object),
+        Difference::Missing(object) => ("missing", object),
+    }
 }
 
 fn backup(cx: &mut CommandContext, target: &std::path::Path) -> Result<ExitCode> {

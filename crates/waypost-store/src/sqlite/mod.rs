@@ -11,6 +11,7 @@ mod open;
 #[cfg(test)]
 mod plans;
 mod reserve;
+mod schema;
 mod tx;
 mod upkeep;
 mod wait;
@@ -29,6 +30,7 @@ use waypost_fs::{FileIdentity, FileLock};
 use crate::tx::SqlTx;
 
 pub use migrate::SCHEMA_VERSION;
+pub use schema::Difference;
 pub use upkeep::{Damage, Info};
 
 /// How the store's file is opened: it exists, and is not a symlink.

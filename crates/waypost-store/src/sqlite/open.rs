@@ -13,7 +13,7 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, FileLock, create_private_dir, network_file_system, sync_dir};
 
 use super::migrate::{self, State};
-use super::{OPEN_FLAGS, Options, SqliteStore, error};
+use super::{OPEN_FLAGS, Options, SqliteStore, error, schema};
 use crate::foreign;
 
 /// Older versions can lose committed pages when two connections write and checkpoint at once.
@@ -76,6 +76,10 @@ fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
             use_wal(&connection, &path)?;
             migrate::migrate(&connection, &path)?;
         }
+    }
+    if schema::has_only_own_triggers(&connection).map_err(error::at(&path, "cannot read"))? {
+        let on = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true);
+        on.map_err(error::at(&path, "cannot open"))?;
     }
     Ok(OpenFile { connection, path, identity, gate })
 }
@@ -245,6 +249,9 @@ fn connect(path: &Path, options: Options) -> Result<Connection> {
     for (setting, on) in [
         (DbConfig::SQLITE_DBCONFIG_DEFENSIVE, true),
         (DbConfig::SQLITE_DBCONFIG_TRUSTED_SCHEMA, false),
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_VIEW, false),
+        // Switched on once the schema turns out to have our own triggers only.
+        (DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DML, false),
         (DbConfig::SQLITE_DBCONFIG_DQS_DDL, false),
         (DbConfig::SQLITE_DBCONFIG_ENABLE_FKEY, true),

@@ -8,6 +8,7 @@ use waypost_core::{Error, Result};
 use waypost_fs::{create_beside, rename_new, sync_dir};
 
 use super::confirm::{self, Verdict};
+use super::schema::{self, Difference};
 use super::{SqliteStore, error};
 
 /// The start of the error message of a failed check.
@@ -86,6 +87,11 @@ impl SqliteStore {
             Err(error) => return Err(error::at(&self.path, CHECK)(error)),
         }
         Ok(damage)
+    }
+
+    /// Compares the schema with the one that this program creates. Returns the differences.
+    pub fn check_schema(&self) -> Result<Vec<Difference>> {
+        schema::compare(&self.connection, &self.path)
     }
 
     /// Checks pages and indexes. A failed read looks like damage, so a second check must confirm it.

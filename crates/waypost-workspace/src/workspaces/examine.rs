@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result, path_text};
-use waypost_fs::{Usage, measure_tree};
+use waypost_fs::{Usage, measure_tree, mounts_in};
 
 use super::beside::{Linked, beside};
 use super::copies::is_copied;
@@ -122,6 +122,11 @@ pub fn examine(plan: &Plan) -> Result<Findings> {
     };
     if plan.strategy != Strategy::InPlace {
         examine_beside(plan, &mut findings)?;
+        let is_own = |point: &PathBuf| plan.strategy == Strategy::Overlay && *point == plan.workspace;
+        let mounts = mounts_in(&plan.home())?.into_iter().filter(|point| !is_own(point));
+        let mounts: Vec<_> = mounts.map(|point| worktrees::mounted(&point)).collect();
+        findings.in_the_way.retain(|finding| !mounts.contains(finding));
+        findings.in_the_way.splice(0..0, mounts);
         findings.living = processes_in(&plan.home())?;
     }
     Ok(findings)

@@ -8,7 +8,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Result};
-use waypost_fs::FileIdentity;
+use waypost_fs::{FileIdentity, check_no_mount_in};
 
 use super::abandon::forget;
 use super::examine::examine;
@@ -75,6 +75,8 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
 }
 
 fn check(plan: &Plan, work: Work) -> Result<()> {
+    let own = Some(plan.workspace.as_path()).filter(|_| plan.strategy == Strategy::Overlay);
+    check_no_mount_in(&plan.home(), own)?;
     check_no_process_in(&plan.home())?;
     if plan.strategy == Strategy::Jj && !is_source_gone(plan) {
         // It takes one command, and the snapshot stays in the repository.

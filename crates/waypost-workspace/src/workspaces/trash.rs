@@ -5,13 +5,15 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use waypost_core::{Error, Result};
-use waypost_fs::{FileIdentity, create_private_dir, remove_tree, rename_new};
+use waypost_fs::{FileIdentity, check_no_mount_in, create_private_dir, remove_tree, rename_new};
 
 use super::model::Plan;
 
 /// Moves a workspace's directory to the trash and deletes it there.
 pub(super) fn delete(plan: &Plan, identity: FileIdentity) -> Result<()> {
     let (home, trash) = (plan.home(), plan.trash());
+    // Before anything is deleted: a workspace with a mount in it stays complete, and under its name.
+    check_no_mount_in(&home, None)?;
     move_to_trash(&home, &trash)?;
     // If the directory was exchanged between the check and the move, move it back.
     if FileIdentity::of_entry(&trash).ok() != Some(identity) {

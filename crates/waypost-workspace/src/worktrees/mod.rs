@@ -14,7 +14,7 @@ use std::time::Duration;
 use waypost_core::model::Vcs;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_fs::FileLock;
+use waypost_fs::{FileLock, check_no_mount_in, mounts_in};
 
 use crate::vcs::checkout::{Checkout, ListedWorktree};
 
@@ -112,7 +112,17 @@ pub fn examine(checkout: &Checkout, path: &Path) -> Result<Findings> {
         let what = format!("another repository in it, {}", nested.display());
         findings.in_the_way.push((what, "move it elsewhere, or delete it if you are done with it".to_owned()));
     }
+    // First, because the other findings may be in it.
+    findings.in_the_way.splice(0..0, mounts_in(path)?.iter().map(|point| mounted(point)));
     Ok(findings)
+}
+
+/// Describes a mounted file system that prevents a removal, with advice.
+pub(crate) fn mounted(point: &Path) -> (String, String) {
+    (
+        format!("a file system mounted in it, {}", point.display()),
+        format!("unmount it first: umount {}", point.display()),
+    )
 }
 
 /// Where a worktree's work was saved.
@@ -144,6 +154,8 @@ pub(crate) fn snapshot_jj(path: &Path) -> Result<()> {
 /// Removes a worktree that was examined. Unless its work was `saved`, it must still be clean.
 pub fn remove(checkout: &Checkout, name: &str, path: &Path, saved: bool) -> Result<()> {
     let _lock = lock(checkout)?;
+    // Git would delete the files in it.
+    check_no_mount_in(path, None)?;
     match checkout.vcs {
         Vcs::Git => git::remove(checkout, path, saved),
         Vcs::Jj => jj::remove(checkout, name, path),

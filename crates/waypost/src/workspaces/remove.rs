@@ -85,8 +85,13 @@ pub fn remove(records: &mut dyn Records, workspace: &Workspace, force: Force) ->
     let gone = |status| Error::conflict(format!("workspace {} is {status} already", workspace.id));
     match workspace.status {
         WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted => return Err(gone(workspace.status)),
-        // Only its row is left.
-        WorkspaceStatus::Lost => return mark_removed(records, workspace),
+        WorkspaceStatus::Lost => {
+            // A failed removal may have left files in the trash; else only its row is left.
+            if let Some(identity) = workspace.identity.filter(|_| plan.trash().symlink_metadata().is_ok()) {
+                tools::remove(&plan, identity, Work::MayGo)?;
+            }
+            return mark_removed(records, workspace);
+        }
         _ => {}
     }
     let (examined, is_readable) = inspect(workspace, &plan, force)?;

@@ -54,6 +54,50 @@ fn vacuum_frees_space_and_records_an_event() {
 }
 
 #[test]
+fn triggers_and_views_of_a_foreign_store_do_not_run_and_are_listed() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "1"]).ok();
+    let sound = sandbox.way(&repo, ["db", "check", "--json"]).data();
+    assert_eq!(sound, json!({ "ok": true, "damage": [], "schema": [] }));
+    let file = repo.join(".git/waypost/state.db");
+    let spy = |sql: &str| rusqlite::Connection::open(&file).unwrap().execute_batch(sql).unwrap();
+    spy("CREATE TABLE spied (kind TEXT);
+        CREATE TRIGGER spy AFTER INSERT ON events BEGIN INSERT INTO spied VALUES (NEW.kind); END;
+        CREATE VIEW seen AS SELECT * FROM spied;
+        DROP TRIGGER events_are_never_changed;
+        CREATE TRIGGER events_are_never_changed AFTER INSERT ON events BEGIN DELETE FROM spied; END;
+        DROP INDEX jobs_by_end");
+    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "3"]).ok();
+    assert_eq!(count(&file, "spied"), 0, "no trigger runs");
+    let check = sandbox.way(&repo, ["db", "check", "--json"]);
+    assert_eq!(check.code, 9, "{}", check.stderr);
+    let mut found: Vec<String> = Vec::new();
+    let answer: Value = serde_json::from_str(&check.stdout).unwrap();
+    for row in answer["data"]["schema"].as_array().unwrap() {
+        found.push(format!("{} {}", row["state"].as_str().unwrap(), row["object"].as_str().unwrap()));
+    }
+    found.sort();
+    let expected = [
+        "changed trigger events_are_never_changed on table events",
+        "foreign table spied",
+        "foreign trigger spy on table events",
+        "foreign view seen",
+        "missing index jobs_by_end on table jobs",
+    ];
+    assert_eq!(found, expected);
+    let shown = sandbox.way(&repo, ["db", "check"]).fails(9);
+    for line in ["foreign  trigger spy on table events", "missing  index jobs_by_end on table jobs"] {
+        assert!(shown.stdout.contains(line), "{}", shown.stdout);
+    }
+    assert!(shown.stderr.contains("so no trigger runs"), "{}", shown.stderr);
+    // A view in place of a table of ours is not read.
+    spy("ALTER TABLE agents RENAME TO hidden; CREATE VIEW agents AS SELECT * FROM hidden");
+    let refused = sandbox.way(&repo, ["agent", "list"]);
+    assert!(refused.code != 0 && refused.stderr.contains("view"), "{}{}", refused.stdout, refused.stderr);
+}
+
+#[test]
 fn a_backup_can_be_read_from_a_read_only_place() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");

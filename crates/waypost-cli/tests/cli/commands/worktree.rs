@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::support::mounts::bind;
 use crate::support::worktrees::{list, named, three};
 use crate::support::{sandbox, text};
 
@@ -333,6 +334,32 @@ fn a_worktree_with_another_repository_in_it_is_never_removed() {
     refused("submodules");
     let _ = sandbox.git(&ours, ["submodule", "deinit", "-q", "--all", "--force"]);
     refused("submodules, whose commits are stored in it");
+}
+
+#[test]
+fn a_worktree_with_a_mount_in_it_is_not_removed_and_the_mounted_files_stay() {
+    let sandbox = sandbox();
+    let precious = sandbox.dir("precious");
+    sandbox.write(precious.join("canary"), "alive");
+    let repo = sandbox.git_repo("repo");
+    // Ignored files are removed with a worktree without asking.
+    sandbox.write(repo.join(".gitignore"), "build/\n");
+    sandbox.git(&repo, ["add", "."]);
+    sandbox.git(&repo, ["commit", "-qm", "ignore"]);
+    let added = sandbox.way(&repo, ["worktree", "add", "side", "--json"]).data();
+    let side = std::path::PathBuf::from(added["path"].as_str().unwrap());
+    let point = side.join("build/inner");
+    let mount = bind(&precious, &point);
+    for args in [&["worktree", "rm", "side"][..], &["worktree", "rm", "side", "--force"]] {
+        let kept = sandbox.way(&repo, args).fails(7);
+        assert!(kept.stderr.contains("a file system mounted in it"), "{}", kept.stderr);
+        assert!(kept.stderr.contains(&format!("umount {}", point.display())), "{}", kept.stderr);
+        assert_eq!(std::fs::read_to_string(precious.join("canary")).unwrap(), "alive");
+        assert!(side.join(".gitignore").exists());
+    }
+    drop(mount);
+    let _ = sandbox.way(&repo, ["worktree", "rm", "side"]).ok();
+    assert!(!side.exists() && precious.join("canary").exists());
 }
 
 #[test]

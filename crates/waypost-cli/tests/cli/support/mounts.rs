@@ -28,8 +28,20 @@ impl Drop for Unmounted {
 /// Returns the mounts at a directory or below.
 pub(crate) fn mounts(dir: &Path) -> Vec<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").unwrap_or_default();
-    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1).map(PathBuf::from));
+    // The kernel escapes spaces.
+    let points = mounts.lines().filter_map(|line| line.split(' ').nth(1)).map(|point| point.replace("\\040", " "));
+    let points = points.map(PathBuf::from);
     points.filter(|point| point.starts_with(dir)).collect()
+}
+
+/// Mounts a directory at another path until the result is dropped.
+pub(crate) fn bind(from: &Path, to: &Path) -> Unmounted {
+    fs::create_dir_all(to).unwrap();
+    let mounted = Command::new("mount").arg("--bind").arg(from).arg(to).output().unwrap();
+    if !mounted.status.success() {
+        unavailable(&format!("this user may not mount: {}", String::from_utf8_lossy(&mounted.stderr)));
+    }
+    Unmounted::below(to)
 }
 
 /// Fails the test if overlays cannot be mounted here.

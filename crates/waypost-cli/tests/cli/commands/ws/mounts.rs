@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use waypost_testkit::unavailable;
 
 use crate::support::jobs::{Shop, path, pid_of, state_of, until};
-use crate::support::mounts::{Unmounted, mounts, require_overlays};
+use crate::support::mounts::{Unmounted, bind, mounts, require_overlays};
 use crate::support::workspaces::tree;
 
 #[test]
@@ -116,4 +116,62 @@ fn p16_a_job_that_fills_the_disk_harms_neither_the_store_nor_any_other_workspace
     // A job with a limit below the free space is ended before the disk is full.
     let limited = shop.job(&["--size-limit", "1MB"], "head -c 2000000 /dev/zero > big; exec sleep 600");
     assert!(limited["error"].as_str().unwrap().contains("the limit is 1.0 MB"), "{limited}");
+}
+
+#[test]
+fn a_workspace_with_a_mount_in_it_stays_with_its_record_and_all_files() {
+    let shop = Shop::new();
+    let precious = shop.sandbox.dir("precious");
+    shop.sandbox.write(precious.join("canary"), "alive");
+    for strategy in ["clone", "worktree", "copy"] {
+        let made = shop.way(["ws", "new", "--strategy", strategy, "--json"]).data();
+        let (id, dir) = (made["id"].as_str().unwrap(), path(&made["path"]));
+        let point = dir.join("with space/inner");
+        let mount = bind(&precious, &point);
+        for args in [&["ws", "rm", id][..], &["ws", "rm", id, "--force"], &["ws", "rm", id, "--discard"]] {
+            for _ in 0..2 {
+                let kept = shop.sandbox.way(&shop.repo, args).fails(7);
+                assert!(kept.stdout.is_empty() && kept.stderr.contains("mounted in"), "{args:?}: {}", kept.stderr);
+                assert!(kept.stderr.contains(point.to_str().unwrap()), "{args:?}: {}", kept.stderr);
+            }
+        }
+        let refused = shop.way(["ws", "rm", id, "--discard"]).fails(7).stderr;
+        assert!(refused.contains(&format!("hint: unmount it first: umount {}", point.display())), "{refused}");
+        let collected = shop.way(["ws", "gc", "--older-than", "0s", "--json"]).data();
+        let verdicts = collected["verdicts"].as_array().unwrap();
+        let verdict = verdicts.iter().find(|verdict| verdict["workspace"]["id"] == id).unwrap();
+        assert_eq!(verdict["goes"], false, "{verdict}");
+        assert!(verdict["why"].as_str().unwrap().contains("a file system mounted in it"), "{verdict}");
+        assert_eq!(fs::read_to_string(precious.join("canary")).unwrap(), "alive");
+        assert_eq!(fs::read_to_string(dir.join("file")).unwrap(), "one\n", "no file is gone");
+        let row = shop.workspaces().into_iter().find(|row| row["id"] == id).unwrap();
+        assert_eq!(row["status"], "kept", "{row}");
+        drop(mount);
+        let _ = shop.way(["ws", "rm", id, "--discard"]).ok();
+        assert!(!dir.exists() && precious.join("canary").exists());
+    }
+}
+
+#[test]
+fn a_removal_that_left_files_in_the_trash_is_not_complete() {
+    let shop = Shop::new();
+    let precious = shop.sandbox.dir("precious");
+    shop.sandbox.write(precious.join("canary"), "alive");
+    let made = shop.way(["ws", "new", "--json"]).data();
+    let (id, dir) = (made["id"].as_str().unwrap(), path(&made["path"]));
+    // As a removal leaves it that was killed, after which a file system was mounted in the rest.
+    let home = dir.parent().unwrap();
+    let trash = home.parent().unwrap().join("trash").join(home.file_name().unwrap());
+    fs::create_dir_all(trash.parent().unwrap()).unwrap();
+    fs::rename(home, &trash).unwrap();
+    let mount = bind(&precious, &trash.join("workspace/inner"));
+    assert_eq!(shop.workspaces()[0]["status"], "lost");
+    for _ in 0..2 {
+        let kept = shop.way(["ws", "rm", id]).fails(7);
+        assert!(kept.stdout.is_empty() && kept.stderr.contains("mounted in"), "{}", kept.stderr);
+        assert_eq!(shop.workspaces()[0]["status"], "lost");
+    }
+    drop(mount);
+    let _ = shop.way(["ws", "rm", id]).ok();
+    assert!(!trash.exists() && precious.join("canary").exists());
 }
