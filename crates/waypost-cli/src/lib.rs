@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::IsTerminal as _;
+use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -236,7 +237,8 @@ pub fn command() -> Command {
 /// whose names appear in the arguments; help and errors need all of them, so a failed attempt defines everything.
 fn parse(raw: &[OsString]) -> Result<ArgMatches, clap::Error> {
     let is_named = |entry: &CommandEntry| raw.iter().any(|arg| entry.is_called(arg));
-    match define(is_named).try_get_matches_from(raw) {
+    // Not dropped: that takes longer than the process may last.
+    match ManuallyDrop::new(define(is_named)).try_get_matches_from_mut(raw) {
         Err(error) if error.kind() != ErrorKind::DisplayVersion => command().try_get_matches_from(raw),
         other => other,
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 /// The user's Waypost directory; `~/.waypost` if not set.
 pub const WAYPOST_HOME: &str = "WAYPOST_HOME";
@@ -29,14 +30,14 @@ pub const WAYPOST_TEST_CLOCK: &str = "WAYPOST_TEST_CLOCK";
 const INHERITED: &[&str] =
     &["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER"];
 
-/// A copy of the environment. An empty variable counts as not set.
+/// A copy of the environment, which its own copies share. An empty variable counts as not set.
 #[derive(Clone, Debug, Default)]
-pub struct Variables(BTreeMap<OsString, OsString>);
+pub struct Variables(Arc<BTreeMap<OsString, OsString>>);
 
 impl Variables {
     /// Copies the environment of this process.
     pub fn of_process() -> Self {
-        Variables(std::env::vars_os().filter(|(_, value)| !value.is_empty()).collect())
+        std::env::vars_os().collect()
     }
 
     /// Returns a variable.
@@ -65,20 +66,14 @@ impl Variables {
     pub fn without_git(&self) -> Self {
         let points_git =
             |name: &OsString| ["GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR"].iter().any(|known| name == known);
-        Variables(
-            self.0
-                .iter()
-                .filter(|(name, _)| !points_git(name))
-                .map(|(name, value)| (name.clone(), value.clone()))
-                .collect(),
-        )
+        self.0.iter().filter(|(name, _)| !points_git(name)).map(|(name, value)| (name.clone(), value.clone())).collect()
     }
 
     /// Returns the environment without one variable.
     #[must_use]
     pub fn without(&self, name: &str) -> Self {
         let mut rest = self.clone();
-        rest.0.remove(OsStr::new(name));
+        Arc::make_mut(&mut rest.0).remove(OsStr::new(name));
         rest
     }
 
@@ -121,12 +116,7 @@ impl Variables {
 
 impl<N: Into<OsString>, V: Into<OsString>> FromIterator<(N, V)> for Variables {
     fn from_iter<I: IntoIterator<Item = (N, V)>>(pairs: I) -> Self {
-        Variables(
-            pairs
-                .into_iter()
-                .map(|(name, value)| (name.into(), value.into()))
-                .filter(|(_, value): &(_, OsString)| !value.is_empty())
-                .collect(),
-        )
+        let pairs = pairs.into_iter().map(|(name, value)| (name.into(), value.into()));
+        Variables(Arc::new(pairs.filter(|(_, value): &(_, OsString)| !value.is_empty()).collect()))
     }
 }

@@ -15,6 +15,9 @@ use waypost_core::{Error, Result};
 use super::keys::{KEYS, Key, ValueKind, key_named};
 use crate::environment::Variables;
 
+/// The beginning of the names of the environment variables that set a key.
+const VARIABLE_PREFIX: &str = "WAYPOST_";
+
 /// The key with the values of the tracked file that the user accepted.
 pub const ACCEPTED: &str = "config.accepted";
 
@@ -143,11 +146,11 @@ impl Config {
             config.settings.remove(*name);
             config.set(key_named(name)?, (*value).clone(), Layer::Workspace, origin.to_owned());
         }
-        for key in KEYS {
-            let variable = variable_of(key);
-            if let Some(text) = variables.text(&variable) {
+        for (variable, text) in variables.starting_with(VARIABLE_PREFIX) {
+            let (variable, text) = (variable.to_string_lossy(), text.to_string_lossy());
+            if let Some(key) = KEYS.iter().find(|key| is_variable_of(key, &variable)) {
                 let value = key.parse(&text).map_err(|error| error.hint(format!("it comes from {variable}")))?;
-                config.set(key, value, Layer::Environment, variable);
+                config.set(key, value, Layer::Environment, variable.into_owned());
             }
         }
         for flag in flags {
@@ -292,9 +295,10 @@ pub(super) fn read(file: &Path) -> Result<Option<DocumentMut>> {
     })
 }
 
-/// Returns the environment variable of a key: `WAYPOST_LEDGER_HOME` for `ledger.home`.
-pub(super) fn variable_of(key: &Key) -> String {
-    format!("WAYPOST_{}", key.name.replace('.', "_").to_ascii_uppercase())
+/// Returns whether an environment variable sets a key: `WAYPOST_LEDGER_HOME` sets `ledger.home`.
+fn is_variable_of(key: &Key, variable: &str) -> bool {
+    let in_variable = |byte: u8| if byte == b'.' { b'_' } else { byte.to_ascii_uppercase() };
+    variable.strip_prefix(VARIABLE_PREFIX).is_some_and(|name| name.bytes().eq(key.name.bytes().map(in_variable)))
 }
 
 fn as_table(item: &Item) -> Option<Table> {
