@@ -21,3 +21,20 @@ pub use tools::{find_strace, hg, jj, mcp_conformance, mcp_python, pgbouncer, sch
 pub fn temp_dir() -> tempfile::TempDir {
     tempfile::Builder::new().prefix("waypost-").tempdir().expect("a temporary directory")
 }
+
+/// Runs a test of this program once more, in a process of its own with an empty home directory. Returns whether this is
+/// that process, so that a test of code that reads `HOME` begins with `if !in_own_home("its name") { return }`.
+pub fn in_own_home(test: &str) -> bool {
+    const MARK: &str = "WAYPOST_TEST_OWN_HOME";
+    if std::env::var_os(MARK).is_some() {
+        return true;
+    }
+    let home = temp_dir();
+    let program = std::env::current_exe().expect("the path of the test program");
+    let mut command = std::process::Command::new(program);
+    command.args([test, "--exact", "--nocapture"]).env("HOME", home.path()).env_remove("WAYPOST_HOME").env(MARK, "1");
+    let output = command.output().expect("the test program runs");
+    let text = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    false
+}

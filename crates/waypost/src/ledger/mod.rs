@@ -858,6 +858,10 @@ mod tests {
 
     #[test]
     fn b18_opening_by_path_reads_the_configuration_and_an_explicit_one_replaces_it() {
+        let own_name = "b18_opening_by_path_reads_the_configuration_and_an_explicit_one_replaces_it";
+        if !waypost_testkit::in_own_home(&format!("ledger::tests::{own_name}")) {
+            return;
+        }
         let dir = waypost_testkit::temp_dir();
         let [project, planning, other] = ["project", "planning", "other"].map(|name| {
             let repository = dir.path().join(name);
