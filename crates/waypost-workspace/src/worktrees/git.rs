@@ -125,7 +125,9 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
         "--untracked-files=all",
         "--ignored=traditional",
         "--no-renames",
-        "--ignore-submodules=none",
+        // Git would examine the files of a submodule with programs that the submodule configures. A repository in the
+        // worktree is in the way of its removal anyway.
+        "--ignore-submodules=dirty",
     ];
     let status = index.tool(&git).args(status).stdout()?;
     let entries: Vec<&str> = status.split('\0').filter(|entry| entry.len() > 3).collect();

@@ -363,6 +363,31 @@ fn a_worktree_with_a_mount_in_it_is_not_removed_and_the_mounted_files_stay() {
 }
 
 #[test]
+fn programs_of_a_repository_inside_a_worktree_are_not_run() {
+    let sandbox = sandbox();
+    let (repo, ours, _) = three(&sandbox);
+    let inner = sandbox.git_repo("ours/inner");
+    let canary = sandbox.path("canary");
+    sandbox.write(inner.join(".gitattributes"), "* filter=evil\n");
+    sandbox.git(&inner, ["add", "."]);
+    sandbox.git(&inner, ["commit", "-q", "-m", "attributes"]);
+    sandbox.git(&ours, ["add", "inner"]);
+    sandbox.git(&ours, ["commit", "-q", "-m", "a repository of its own"]);
+    sandbox.git(&inner, ["config", "filter.evil.clean", &format!("touch {}; cat", text(&canary))]);
+    sandbox.git(&inner, ["config", "core.fsmonitor", &format!("touch {}", text(&canary))]);
+    // The same length, so that git must compare the content.
+    sandbox.write(inner.join("file"), "CONTENT\n");
+    for args in [&["worktree", "rm", "ours"][..], &["worktree", "rm", "--force", "ours"]] {
+        let refused = sandbox.way(&repo, args).fails(7);
+        assert!(refused.stderr.contains("another repository in it"), "{}", refused.stderr);
+        assert!(!canary.exists(), "{args:?} ran a program of the inner repository");
+    }
+    let _ = sandbox.way(&ours, ["status"]).ok();
+    let _ = sandbox.way(&ours, ["worktree", "list"]).ok();
+    assert!(!canary.exists());
+}
+
+#[test]
 fn a_locked_worktree_is_not_removed_and_nothing_is_saved_of_it() {
     let sandbox = sandbox();
     let (repo, ours, _) = three(&sandbox);
