@@ -5,6 +5,10 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 mod bench;
+mod data;
+mod deny;
+mod dist;
+mod graph;
 mod requirements;
 mod structure;
 mod tidy;
@@ -23,6 +27,9 @@ Usage: cargo xtask COMMAND
   bench server     measure operations over HTTP with up to 150 clients, and the memory of the server
   bench workspace  measure workspaces of a repository of 20,000 files
   docs             regenerate docs/commands.md and the expected outputs of tests, build the API docs
+  deny             check the dependencies against deny.toml: licences, duplicates, sources; with cargo-deny, if it is installed
+  deny --advisories DIR  and compare them with a RustSec database in a directory
+  dist             build the release with its documents, checksums and an SBOM into target/dist/
   tidy             check the house rules alone: structure, words, files, the code map and the tests of requirements
 
 Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
@@ -48,6 +55,9 @@ fn main() -> ExitCode {
         }
         ["bench", options @ ..] => bench::Options::parse(options).and_then(|options| bench::measure(&options)),
         ["docs"] => docs(),
+        ["deny"] => deny::check(&root(), None),
+        ["deny", "--advisories", dir] => deny::check(&root(), Some(PathBuf::from(dir))),
+        ["dist"] => dist::build(),
         ["tidy"] => tidy::check(&root()),
         _ => Err(USAGE.to_owned()),
     };
@@ -115,6 +125,7 @@ fn check() -> Result {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
     run(rustfmt_operations()?.arg("--check"))?;
     tidy::check(&root())?;
+    deny::check(&root(), None)?;
     run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     run(cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
         .env("RUSTDOCFLAGS", "-D warnings"))

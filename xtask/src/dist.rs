@@ -1,0 +1,228 @@
+//! Builds what users download: the program with its documents, checksums, and a list of everything that is in it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::data::quote;
+use crate::graph::{Graph, Package, checksums, resolved};
+use crate::{Result, cargo, root, run, target};
+
+/// The package of the program.
+const PROGRAM_PACKAGE: &str = "waypost-cli";
+const PROGRAM: &str = "way";
+/// The shells whose completions are in the archive.
+const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
+/// The documents in the archive.
+const DOCUMENTS: [&str; 5] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "README.md", "SECURITY.md"];
+
+/// Builds the program, and writes `target/dist/`: an archive, the SBOM beside it, and their checksums.
+pub(crate) fn build() -> Result {
+    let host = host()?;
+    let graph = Graph::read(&[&host])?;
+    let program = graph.own(PROGRAM_PACKAGE)?;
+    let contained = contained(&graph, program, &host)?;
+    run(&mut cargo(["build", "--release", "--locked", "--package", PROGRAM_PACKAGE, "--bin", PROGRAM]))?;
+
+    let name = format!("{PROGRAM}-{}-{host}", graph.packages[program].version);
+    let dist = target().join("dist");
+    let content = dist.join(&name);
+    create_dir(&content.join("completions"))?;
+    let binary = target().join("release").join(PROGRAM);
+    copy(&binary, &content.join(PROGRAM))?;
+    for document in DOCUMENTS {
+        copy(&root().join(document), &content.join(document))?;
+    }
+    for shell in SHELLS {
+        let completions = Command::new(&binary).args(["completions", shell]).output();
+        let completions = completions.map_err(|error| error.to_string())?;
+        if !completions.status.success() {
+            return Err(format!("{PROGRAM} completions {shell} failed"));
+        }
+        write(&content.join("completions").join(format!("{PROGRAM}.{shell}")), &completions.stdout)?;
+    }
+    write(&content.join("LICENSES-OF-DEPENDENCIES.txt"), license_texts(&graph, &contained)?.as_bytes())?;
+    let sbom = format!("{name}.cdx.json");
+    write(&dist.join(&sbom), sbom_of(&graph, program, &contained, &checksums(&root())?)?.as_bytes())?;
+
+    let archive = format!("{name}.tar.gz");
+    // Sorted, without owners and with one time: the same content makes the same archive.
+    let sorted = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "--mode=go-w"];
+    let compressed = ["--use-compress-program=gzip -n", "-cf", &archive, &name];
+    run(Command::new("tar").args(sorted).args(compressed).current_dir(&dist))?;
+    let sums = Command::new("sha256sum").args([&archive, &sbom]).current_dir(&dist).output();
+    let sums = sums.map_err(|error| format!("cannot run sha256sum: {error}"))?;
+    write(&dist.join("SHA256SUMS"), &sums.stdout)?;
+    println!("Wrote {} and {sbom}, with {} packages.", dist.join(&archive).display(), contained.len());
+    Ok(())
+}
+
+/// Returns the name of the target that this machine builds for.
+fn host() -> Result<String> {
+    let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
+    let output = Command::new(rustc).arg("-vV").output().map_err(|error| format!("cannot run rustc: {error}"))?;
+    let text = String::from_utf8_lossy(&output.stdout).into_owned();
+    let host = text.lines().find_map(|line| line.strip_prefix("host: "));
+    host.map(str::to_owned).ok_or_else(|| "rustc does not name its target".to_owned())
+}
+
+/// Returns the ids of the packages that the program is built from, with the features that it uses.
+fn contained<'a>(graph: &'a Graph, program: &'a str, target: &str) -> Result<BTreeSet<&'a str>> {
+    let named = resolved(&["--package", PROGRAM_PACKAGE, "--edges", "normal,build"], &[target])?;
+    let is_named = |id: &&str| named.contains(&graph.packages[*id].key());
+    let found: BTreeSet<&str> = graph.needed_by(program).into_iter().filter(is_named).collect();
+    if found.len() == named.len() {
+        Ok(found)
+    } else {
+        Err(format!("cargo tree names {} packages, and cargo metadata {} of them", named.len(), found.len()))
+    }
+}
+
+/// Describes the program and its packages in the format of CycloneDX.
+fn sbom_of(
+    graph: &Graph,
+    program: &str,
+    contained: &BTreeSet<&str>,
+    checksums: &BTreeMap<(String, String), String>,
+) -> Result<String> {
+    let mut components = Vec::new();
+    let mut dependencies = Vec::new();
+    for id in contained {
+        let package = &graph.packages[*id];
+        if *id != program {
+            components.push(format!("    {}", component(package, "library", checksums)?));
+        }
+        let needed = graph.dependencies(id).filter(|id| contained.contains(id));
+        let needed: BTreeSet<String> = needed.map(|id| quote(&purl(&graph.packages[id]))).collect();
+        let needed: Vec<String> = needed.into_iter().collect();
+        let reference = quote(&purl(package));
+        dependencies.push(format!("    {{\"ref\": {reference}, \"dependsOn\": [{}]}}", needed.join(", ")));
+    }
+    Ok(format!(
+        "{{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n  \"metadata\": {{\n    \
+         \"component\": {}\n  }},\n  \"components\": [\n{}\n  ],\n  \"dependencies\": [\n{}\n  ]\n}}\n",
+        component(&graph.packages[program], "application", checksums)?,
+        components.join(",\n"),
+        dependencies.join(",\n")
+    ))
+}
+
+/// Returns the address of a package, which is also its name inside the document.
+fn purl(package: &Package) -> String {
+    format!("pkg:cargo/{}@{}", package.name, package.version.replace('+', "%2B"))
+}
+
+fn component(package: &Package, kind: &str, checksums: &BTreeMap<(String, String), String>) -> Result<String> {
+    let mut fields = vec![
+        ("type", quote(kind)),
+        ("bom-ref", quote(&purl(package))),
+        ("name", quote(&package.name)),
+        ("version", quote(&package.version)),
+        ("purl", quote(&purl(package))),
+        ("licenses", format!("[{{\"expression\": {}}}]", quote(&package.license.replace('/', " OR ")))),
+    ];
+    if !package.description.is_empty() {
+        fields.push(("description", quote(package.description.trim())));
+    }
+    if package.source.is_some() {
+        let checksum =
+            checksums.get(&package.key()).ok_or_else(|| format!("Cargo.lock has no checksum of {}", package.name))?;
+        fields.push(("hashes", format!("[{{\"alg\": \"SHA-256\", \"content\": {}}}]", quote(checksum))));
+    }
+    if !package.repository.is_empty() {
+        let reference = format!("[{{\"type\": \"vcs\", \"url\": {}}}]", quote(&package.repository));
+        fields.push(("externalReferences", reference));
+    }
+    let fields: Vec<String> = fields.into_iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
+    Ok(format!("{{{}}}", fields.join(", ")))
+}
+
+/// Collects the texts of the licences: most of them must accompany the program.
+fn license_texts(graph: &Graph, contained: &BTreeSet<&str>) -> Result<String> {
+    let mut texts = String::new();
+    for package in contained.iter().map(|id| &graph.packages[*id]).filter(|package| package.source.is_some()) {
+        texts.extend(["==== ", &package.name, " ", &package.version, ": ", &package.license, "\n\n"]);
+        for file in license_files(&package.dir)? {
+            let text = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
+            texts.push_str(String::from_utf8_lossy(&text).trim());
+            texts.push_str("\n\n");
+        }
+    }
+    Ok(texts)
+}
+
+fn license_files(dir: &Path) -> Result<Vec<PathBuf>> {
+    let entries = fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let is_license = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default().to_string_lossy().to_uppercase();
+        let starts = ["LICENSE", "LICENCE", "COPYING", "COPYRIGHT", "NOTICE", "UNLICENSE"];
+        path.is_file() && starts.iter().any(|start| name.starts_with(start))
+    };
+    let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).filter(is_license).collect();
+    files.sort();
+    Ok(files)
+}
+
+fn create_dir(path: &Path) -> Result {
+    fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+fn copy(from: &Path, to: &Path) -> Result {
+    fs::copy(from, to).map(drop).map_err(|error| format!("cannot copy {}: {error}", from.display()))
+}
+
+fn write(path: &Path, content: &[u8]) -> Result {
+    let written = fs::File::create(path).and_then(|mut file| std::io::Write::write_all(&mut file, content));
+    written.map_err(|error| format!("cannot write {}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::data::{self, Value};
+
+    #[test]
+    fn the_list_of_contents_has_every_package_of_the_program_with_its_checksum() {
+        let host = host().unwrap();
+        let graph = Graph::read(&[&host]).unwrap();
+        let program = graph.own(PROGRAM_PACKAGE).unwrap();
+        let contained = contained(&graph, program, &host).unwrap();
+        let checksums = checksums(&root()).unwrap();
+        let sbom = data::json(&sbom_of(&graph, program, &contained, &checksums).unwrap()).unwrap();
+        assert_eq!((sbom.text_of("bomFormat"), sbom.text_of("specVersion")), ("CycloneDX", "1.5"));
+        let about = sbom.get("metadata").get("component");
+        assert_eq!((about.text_of("type"), about.text_of("name")), ("application", PROGRAM_PACKAGE));
+        let components = sbom.get("components").list();
+        assert_eq!(components.len() + 1, contained.len());
+        let names: BTreeSet<&str> = components.iter().map(|component| component.text_of("name")).collect();
+        // Compiled into the program, needed to build it, and only for tests.
+        assert!(names.contains("rusqlite") && names.contains("cc") && names.contains("waypost-core"), "{names:?}");
+        assert!(!names.contains("proptest") && !names.contains("waypost-testkit") && !names.contains("xtask"));
+        let mut references = BTreeSet::from([about.text_of("bom-ref")]);
+        for component in components {
+            let (name, version) = (component.text_of("name"), component.text_of("version"));
+            assert_eq!(component.text_of("purl").replace("%2B", "+"), format!("pkg:cargo/{name}@{version}"));
+            assert!(references.insert(component.text_of("bom-ref")), "{name} is there twice");
+            assert!(!component.get("licenses").list()[0].text_of("expression").is_empty(), "{name}");
+            let hashes = component.get("hashes").list();
+            if name.starts_with("waypost") {
+                assert_eq!(hashes, []);
+                continue;
+            }
+            assert_eq!(hashes[0].text_of("alg"), "SHA-256");
+            let expected = &checksums[&(name.to_owned(), version.to_owned())];
+            assert!(hashes[0].text_of("content") == expected && expected.len() == 64, "{name}");
+        }
+        let mut described = BTreeSet::new();
+        for entry in sbom.get("dependencies").list() {
+            assert!(described.insert(entry.text_of("ref")));
+            for needed in entry.get("dependsOn").list().iter().filter_map(Value::text) {
+                assert!(references.contains(needed), "{needed} is not listed");
+            }
+        }
+        assert_eq!(described, references);
+        let texts = license_texts(&graph, &contained).unwrap();
+        assert!(texts.contains("==== rusqlite ") && texts.contains("Permission is hereby granted"));
+    }
+}
