@@ -6,7 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::data::{self, Value};
+use serde_json::Value;
+
+use crate::data::{self, Data as _};
 use crate::graph::{Graph, Package, resolved};
 use crate::tidy::{find_files, read};
 use crate::{Result, cargo, run};
@@ -18,7 +20,7 @@ const REGISTRY: &str = "registry+";
 /// Checks licences, duplicates, forbidden crates, sources, and advisories if there is a database of them.
 pub(crate) fn check(root: &Path, advisories: Option<PathBuf>) -> Result {
     let rules = data::toml(&read(&root.join(RULES))?).map_err(|error| format!("{RULES}: {error}"))?;
-    let targets = rules.get("graph").texts_of("targets");
+    let targets = rules["graph"].texts_of("targets");
     let graph = Graph::read(&targets)?;
     let used = resolved(&["--workspace", "--edges", "normal,build,dev"], &targets)?;
     let packages: Vec<&Package> = graph.packages.values().filter(|package| used.contains(&package.key())).collect();
@@ -57,7 +59,7 @@ fn complaints(rules: &Value, packages: &[&Package]) -> Vec<String> {
     let mut complaints = check_licenses(rules, packages);
     complaints.extend(check_bans(rules, packages));
     let allowed: Vec<String> =
-        rules.get("sources").texts_of("allow-registry").iter().map(|url| format!("{REGISTRY}{url}")).collect();
+        rules["sources"].texts_of("allow-registry").iter().map(|url| format!("{REGISTRY}{url}")).collect();
     for package in packages {
         if let Some(source) = package.source.as_ref().filter(|source| !allowed.contains(source)) {
             complaints.push(format!("{} comes from {source}, which {RULES} does not allow", shown(package)));
@@ -71,7 +73,7 @@ fn shown(package: &Package) -> String {
 }
 
 fn check_licenses(rules: &Value, packages: &[&Package]) -> Vec<String> {
-    let allowed = rules.get("licenses").texts_of("allow");
+    let allowed = rules["licenses"].texts_of("allow");
     let mut used = BTreeSet::new();
     let mut complaints = Vec::new();
     for package in packages {
@@ -90,9 +92,9 @@ fn check_licenses(rules: &Value, packages: &[&Package]) -> Vec<String> {
 }
 
 fn check_bans(rules: &Value, packages: &[&Package]) -> Vec<String> {
-    let bans = rules.get("bans");
+    let bans = &rules["bans"];
     let specs = |key: &str| -> Vec<String> {
-        bans.get(key).list().iter().map(|entry| entry.text_of("crate").to_owned()).collect()
+        bans.list_of(key).iter().map(|entry| entry.text_of("crate").to_owned()).collect()
     };
     let (denied, skipped) = (specs("deny"), specs("skip"));
     let is_named = |specs: &[String], package: &Package| specs.iter().any(|spec| matches_spec(spec, package));
@@ -196,17 +198,17 @@ impl License {
 fn check_advisories(dir: &Path, rules: &Value, packages: &[&Package]) -> Result<Vec<String>> {
     let mut files = Vec::new();
     find_files(&dir.join("crates"), "md", &mut files)?;
-    let entries = rules.get("advisories").get("ignore").list();
-    let ignored: Vec<&str> = entries.iter().map(|entry| entry.text().unwrap_or(entry.text_of("id"))).collect();
+    let entries = rules["advisories"].list_of("ignore");
+    let ignored: Vec<&str> = entries.iter().map(|entry| entry.as_str().unwrap_or(entry.text_of("id"))).collect();
     let mut complaints = Vec::new();
     for file in &files {
         let text = read(file)?;
         let block = text.split_once("```toml").and_then(|(_, rest)| rest.split_once("```"));
         let Some((block, prose)) = block else { return Err(format!("{} is no advisory", file.display())) };
         let advisory = data::toml(block).map_err(|error| format!("{}: {error}", file.display()))?;
-        let (about, versions) = (advisory.get("advisory"), advisory.get("versions"));
+        let (about, versions) = (&advisory["advisory"], &advisory["versions"]);
         let (id, name) = (about.text_of("id"), about.text_of("package"));
-        if about.get("withdrawn").text().is_some() || ignored.contains(&id) {
+        if about["withdrawn"].is_string() || ignored.contains(&id) {
             continue;
         }
         let fixed = [versions.texts_of("patched"), versions.texts_of("unaffected")].concat();

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::data::quote;
+use serde_json::{Value, json};
+
 use crate::graph::{Graph, Package, checksums, resolved};
 use crate::{Result, cargo, root, run, target};
 
@@ -44,7 +45,8 @@ pub(crate) fn build() -> Result {
     }
     write(&content.join("LICENSES-OF-DEPENDENCIES.txt"), license_texts(&graph, &contained)?.as_bytes())?;
     let sbom = format!("{name}.cdx.json");
-    write(&dist.join(&sbom), sbom_of(&graph, program, &contained, &checksums(&root())?)?.as_bytes())?;
+    let sbom_text = sbom_of(&graph, program, &contained, &checksums(&root())?)?;
+    write(&dist.join(&sbom), format!("{sbom_text:#}\n").as_bytes())?;
 
     let archive = format!("{name}.tar.gz");
     // Sorted, without owners and with one time: the same content makes the same archive.
@@ -85,27 +87,26 @@ fn sbom_of(
     program: &str,
     contained: &BTreeSet<&str>,
     checksums: &BTreeMap<(String, String), String>,
-) -> Result<String> {
+) -> Result<Value> {
     let mut components = Vec::new();
     let mut dependencies = Vec::new();
     for id in contained {
         let package = &graph.packages[*id];
         if *id != program {
-            components.push(format!("    {}", component(package, "library", checksums)?));
+            components.push(component(package, "library", checksums)?);
         }
         let needed = graph.dependencies(id).filter(|id| contained.contains(id));
-        let needed: BTreeSet<String> = needed.map(|id| quote(&purl(&graph.packages[id]))).collect();
-        let needed: Vec<String> = needed.into_iter().collect();
-        let reference = quote(&purl(package));
-        dependencies.push(format!("    {{\"ref\": {reference}, \"dependsOn\": [{}]}}", needed.join(", ")));
+        let needed: BTreeSet<String> = needed.map(|id| purl(&graph.packages[id])).collect();
+        dependencies.push(json!({ "ref": purl(package), "dependsOn": needed }));
     }
-    Ok(format!(
-        "{{\n  \"bomFormat\": \"CycloneDX\",\n  \"specVersion\": \"1.5\",\n  \"version\": 1,\n  \"metadata\": {{\n    \
-         \"component\": {}\n  }},\n  \"components\": [\n{}\n  ],\n  \"dependencies\": [\n{}\n  ]\n}}\n",
-        component(&graph.packages[program], "application", checksums)?,
-        components.join(",\n"),
-        dependencies.join(",\n")
-    ))
+    Ok(json!({
+        "bomFormat": "CycloneDX",
+        "specVersion": "1.5",
+        "version": 1,
+        "metadata": { "component": component(&graph.packages[program], "application", checksums)? },
+        "components": components,
+        "dependencies": dependencies,
+    }))
 }
 
 /// Returns the address of a package, which is also its name inside the document.
@@ -113,29 +114,27 @@ fn purl(package: &Package) -> String {
     format!("pkg:cargo/{}@{}", package.name, package.version.replace('+', "%2B"))
 }
 
-fn component(package: &Package, kind: &str, checksums: &BTreeMap<(String, String), String>) -> Result<String> {
-    let mut fields = vec![
-        ("type", quote(kind)),
-        ("bom-ref", quote(&purl(package))),
-        ("name", quote(&package.name)),
-        ("version", quote(&package.version)),
-        ("purl", quote(&purl(package))),
-        ("licenses", format!("[{{\"expression\": {}}}]", quote(&package.license.replace('/', " OR ")))),
-    ];
+fn component(package: &Package, kind: &str, checksums: &BTreeMap<(String, String), String>) -> Result<Value> {
+    let mut component = json!({
+        "type": kind,
+        "bom-ref": purl(package),
+        "name": package.name,
+        "version": package.version,
+        "purl": purl(package),
+        "licenses": [{ "expression": package.license.replace('/', " OR ") }],
+    });
     if !package.description.is_empty() {
-        fields.push(("description", quote(package.description.trim())));
+        component["description"] = package.description.trim().into();
     }
     if package.source.is_some() {
         let checksum =
             checksums.get(&package.key()).ok_or_else(|| format!("Cargo.lock has no checksum of {}", package.name))?;
-        fields.push(("hashes", format!("[{{\"alg\": \"SHA-256\", \"content\": {}}}]", quote(checksum))));
+        component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
     }
     if !package.repository.is_empty() {
-        let reference = format!("[{{\"type\": \"vcs\", \"url\": {}}}]", quote(&package.repository));
-        fields.push(("externalReferences", reference));
+        component["externalReferences"] = json!([{ "type": "vcs", "url": package.repository }]);
     }
-    let fields: Vec<String> = fields.into_iter().map(|(name, value)| format!("\"{name}\": {value}")).collect();
-    Ok(format!("{{{}}}", fields.join(", ")))
+    Ok(component)
 }
 
 /// Collects the texts of the licences: most of them must accompany the program.
@@ -180,7 +179,7 @@ fn write(path: &Path, content: &[u8]) -> Result {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::data::{self, Value};
+    use crate::data::Data as _;
 
     #[test]
     fn the_list_of_contents_has_every_package_of_the_program_with_its_checksum() {
@@ -189,11 +188,11 @@ mod tests {
         let program = graph.own(PROGRAM_PACKAGE).unwrap();
         let contained = contained(&graph, program, &host).unwrap();
         let checksums = checksums(&root()).unwrap();
-        let sbom = data::json(&sbom_of(&graph, program, &contained, &checksums).unwrap()).unwrap();
+        let sbom = sbom_of(&graph, program, &contained, &checksums).unwrap();
         assert_eq!((sbom.text_of("bomFormat"), sbom.text_of("specVersion")), ("CycloneDX", "1.5"));
-        let about = sbom.get("metadata").get("component");
+        let about = &sbom["metadata"]["component"];
         assert_eq!((about.text_of("type"), about.text_of("name")), ("application", PROGRAM_PACKAGE));
-        let components = sbom.get("components").list();
+        let components = sbom.list_of("components");
         assert_eq!(components.len() + 1, contained.len());
         let names: BTreeSet<&str> = components.iter().map(|component| component.text_of("name")).collect();
         // Compiled into the program, needed to build it, and only for tests.
@@ -204,10 +203,10 @@ mod tests {
             let (name, version) = (component.text_of("name"), component.text_of("version"));
             assert_eq!(component.text_of("purl").replace("%2B", "+"), format!("pkg:cargo/{name}@{version}"));
             assert!(references.insert(component.text_of("bom-ref")), "{name} is there twice");
-            assert!(!component.get("licenses").list()[0].text_of("expression").is_empty(), "{name}");
-            let hashes = component.get("hashes").list();
+            assert!(!component.list_of("licenses")[0].text_of("expression").is_empty(), "{name}");
+            let hashes = component.list_of("hashes");
             if name.starts_with("waypost") {
-                assert_eq!(hashes, []);
+                assert!(hashes.is_empty());
                 continue;
             }
             assert_eq!(hashes[0].text_of("alg"), "SHA-256");
@@ -215,9 +214,9 @@ mod tests {
             assert!(hashes[0].text_of("content") == expected && expected.len() == 64, "{name}");
         }
         let mut described = BTreeSet::new();
-        for entry in sbom.get("dependencies").list() {
+        for entry in sbom.list_of("dependencies") {
             assert!(described.insert(entry.text_of("ref")));
-            for needed in entry.get("dependsOn").list().iter().filter_map(Value::text) {
+            for needed in entry.list_of("dependsOn").iter().filter_map(Value::as_str) {
                 assert!(references.contains(needed), "{needed} is not listed");
             }
         }

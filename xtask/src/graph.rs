@@ -3,7 +3,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use crate::data::{self, Value};
+use serde_json::Value;
+
+use crate::data::{self, Data as _};
 use crate::tidy::read;
 use crate::{Result, cargo};
 
@@ -72,17 +74,17 @@ impl Graph {
     fn parse(metadata: &Value) -> Result<Graph> {
         let mut packages = BTreeMap::new();
         let nodes: BTreeMap<&str, &Value> =
-            metadata.get("resolve").get("nodes").list().iter().map(|node| (node.text_of("id"), node)).collect();
-        for package in metadata.get("packages").list() {
+            metadata["resolve"].list_of("nodes").iter().map(|node| (node.text_of("id"), node)).collect();
+        for package in metadata.list_of("packages") {
             let id = package.text_of("id");
             // Packages of other targets are listed, but not resolved.
             let Some(node) = nodes.get(id) else { continue };
-            let is_needed = |kind: &Value| kind.get("kind").text() != Some("dev");
-            let dependencies = node.get("deps").list().iter().map(|dependency| {
-                (dependency.text_of("pkg").to_owned(), dependency.get("dep_kinds").list().iter().any(is_needed))
+            let is_needed = |kind: &Value| kind["kind"] != "dev";
+            let dependencies = node.list_of("deps").iter().map(|dependency| {
+                (dependency.text_of("pkg").to_owned(), dependency.list_of("dep_kinds").iter().any(is_needed))
             });
-            let on_registries = |dependency: &&Value| dependency.get("path").text().is_none();
-            let requirements = package.get("dependencies").list().iter().filter(on_registries);
+            let on_registries = |dependency: &&Value| dependency["path"].is_null();
+            let requirements = package.list_of("dependencies").iter().filter(on_registries);
             let requirement =
                 |dependency: &Value| (dependency.text_of("name").to_owned(), dependency.text_of("req").to_owned());
             let manifest = Path::new(package.text_of("manifest_path"));
@@ -93,7 +95,7 @@ impl Graph {
                 description: package.text_of("description").to_owned(),
                 repository: package.text_of("repository").to_owned(),
                 dir: manifest.parent().unwrap_or(manifest).to_owned(),
-                source: package.get("source").text().map(str::to_owned),
+                source: package["source"].as_str().map(str::to_owned),
                 requirements: requirements.map(requirement).collect(),
                 dependencies: dependencies.collect(),
             };
@@ -149,7 +151,7 @@ pub(crate) fn resolved(options: &[&str], targets: &[&str]) -> Result<BTreeSet<(S
 /// Reads the checksums of the packages in Cargo.lock, by name and version.
 pub(crate) fn checksums(root: &Path) -> Result<BTreeMap<(String, String), String>> {
     let lock = data::toml(&read(&root.join("Cargo.lock"))?)?;
-    let packages = lock.get("package").list().iter().filter(|package| package.get("checksum").text().is_some());
+    let packages = lock.list_of("package").iter().filter(|package| package["checksum"].is_string());
     let entry = |package: &Value| {
         let key = (package.text_of("name").to_owned(), package.text_of("version").to_owned());
         (key, package.text_of("checksum").to_owned())
