@@ -101,11 +101,14 @@ impl Grant {
             Role::Job => match about.access.jobs {
                 JobAccess::All => return Ok(()),
                 JobAccess::None => format!("jobs may not run {operation}"),
-                JobAccess::OwnTask if self.task.is_some() && named("task") == self.task.as_deref() => return Ok(()),
+                // A heartbeat may name no task, if the job has none.
+                JobAccess::OwnTask if named("task") == self.task.as_deref() => return Ok(()),
                 JobAccess::OwnTask => "this token allows only its own task, named by id".to_owned(),
                 // The name of a job's token is the id of the job.
                 JobAccess::OwnJob if named("job") == Some(&self.token) => return Ok(()),
                 JobAccess::OwnJob => "this token allows only its own job".to_owned(),
+                JobAccess::WithoutForce if arguments.get("force") != Some(&Value::Bool(true)) => return Ok(()),
+                JobAccess::WithoutForce => "jobs may not use force: another agent may hold the issue".to_owned(),
             },
         };
         Err(refused(reason))

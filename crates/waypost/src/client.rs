@@ -23,6 +23,7 @@ use waypost_fs::check_threads;
 
 use crate::challenge::Challenge;
 use crate::origin::{self, Origin};
+use crate::sockets::short_path;
 use crate::wire;
 
 /// Maximum time for an answer after the server has received the request.
@@ -290,7 +291,8 @@ async fn open(address: &Address, shown: &str) -> Result<SendRequest<Full<Bytes>>
     let connected = async {
         match address {
             Address::Socket(path) => {
-                let stream = UnixStream::connect(path).await.map_err(|error| cannot(&error))?;
+                let (short, _dir) = short_path(path).map_err(|error| cannot(&error))?;
+                let stream = UnixStream::connect(short).await.map_err(|error| cannot(&error))?;
                 // The path may lead to a socket that another user created.
                 let is_trusted = stream.peer_cred().is_ok_and(|peer| {
                     let user = rustix::process::geteuid().as_raw();

@@ -36,6 +36,7 @@ pub mod repos;
 pub mod retention;
 pub mod session;
 pub mod signals;
+mod sockets;
 pub mod steps;
 pub mod survey;
 pub mod sync;

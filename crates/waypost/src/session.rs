@@ -12,7 +12,7 @@ use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
 use waypost_core::op::{
-    Effect, ExpireDue, Heartbeat, ListWorktrees, Operation, OperationEntry, Register, StoreOperation,
+    Alive, Effect, ExpireDue, Heartbeat, ListWorktrees, Operation, OperationEntry, Register, StoreOperation,
 };
 use waypost_core::redact::Secrets;
 use waypost_core::store::{Store, Tx};
@@ -26,7 +26,7 @@ use waypost_workspace::{
     Environment, detect, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, worktree_id,
 };
 
-use crate::environment::WAYPOST_TOKEN;
+use crate::environment::{WAYPOST_EPOCH, WAYPOST_JOB, WAYPOST_TASK, WAYPOST_TOKEN};
 use crate::place::{Location, Place, Scope, StoreChoice, expand};
 use crate::system::{SystemEntropy, clock};
 use crate::tokens;
@@ -251,6 +251,19 @@ impl Session {
             self.try_write(|session| session.write(Heartbeat { task: None, workflow: None, epoch: None }))?;
         }
         Ok(())
+    }
+
+    /// Sends a heartbeat for the caller and renews its leases. The token of a job allows it for the job's own task only.
+    /// Returns None if the job has finished its task.
+    pub fn heartbeat(&mut self) -> Result<Option<Alive>> {
+        let variables = &self.place.variables;
+        let is_of_job = self.is_served() && variables.get(WAYPOST_JOB).is_some();
+        let task = variables.text(WAYPOST_TASK).filter(|_| is_of_job);
+        let epoch = variables.text(WAYPOST_EPOCH).filter(|_| is_of_job).and_then(|epoch| epoch.parse().ok());
+        match self.call(Heartbeat { task, workflow: None, epoch }) {
+            Err(error) if is_of_job && error.kind() == Kind::LeaseLost => Ok(None),
+            alive => alive.map(Some),
+        }
     }
 
     fn expire_due(&mut self) -> Result<()> {

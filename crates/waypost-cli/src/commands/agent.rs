@@ -6,7 +6,7 @@ use serde_json::Value;
 use waypost_core::model::{Agent, AgentStatus, ProcessIdentity, Role};
 use waypost_core::op::{AgentView, Alive, Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent};
 use waypost_core::time::Timestamp;
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Kind, Result};
 use waypost_workspace::jobs::{identity, is_running};
 
 use crate::CommandContext;
@@ -159,8 +159,11 @@ fn register(cx: &mut CommandContext, args: &RegisterArgs) -> Result<ExitCode> {
 fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let HeartbeatArgs { task, workflow, epoch } = args;
-    let operation = Heartbeat { task: task.clone(), workflow: workflow.clone(), epoch: *epoch };
-    let alive: Alive = session.call(operation)?;
+    let alive: Alive = if task.is_none() {
+        session.heartbeat()?.ok_or_else(|| Error::new(Kind::LeaseLost, "this job has finished its task"))?
+    } else {
+        session.call(Heartbeat { task: task.clone(), workflow: workflow.clone(), epoch: *epoch })?
+    };
     let now = session.now()?;
     cx.ui.answer(&alive, |text| {
         if alive.is_cancelled {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use waypost_core::Result;
-use waypost_core::op::{Heartbeat, LeaseView, ListLeases};
+use waypost_core::op::{LeaseView, ListLeases};
 use waypost_fs::{create_private_dir, replace};
 
 use crate::CommandContext;
@@ -133,7 +133,7 @@ fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, input: &HookEvent
 fn renew<'a>(session: &mut Session, mut held: impl Iterator<Item = &'a LeaseView>, moment: &str) -> Result<()> {
     let now = session.now()?;
     if held.any(|seen| moment != "tool" || seen.lease.is_renewal_due(now)) {
-        session.call(Heartbeat { task: None, workflow: None, epoch: None })?;
+        session.heartbeat()?;
     }
     Ok(())
 }

@@ -11,6 +11,7 @@ use waypost_core::{Error, Result};
 use waypost_workspace::job_log::{self, Part};
 use waypost_workspace::jobs as processes;
 
+use super::serve::serve_job;
 use super::ws::{self, parse_bytes};
 use crate::CommandContext;
 use crate::places::{PlaceColumns, describe_worktree};
@@ -66,7 +67,8 @@ enum Command {
 ///
 /// The command gets WAYPOST_JOB, WAYPOST_TASK, WAYPOST_EPOCH, WAYPOST_AGENT, WAYPOST_WORKSPACE, WAYPOST_CONTEXT_DIR,
 /// WAYPOST_DB and WAYPOST_TOKEN. From your environment it gets only basic variables such as PATH and HOME, and those
-/// that jobs.env or --env name. Interrupting way job start cancels the job.
+/// that jobs.env or --env name. With a store on PostgreSQL, WAYPOST_DB is a socket on which only this token is valid, so
+/// that the command does not get a password. Interrupting way job start cancels the job.
 ///
 /// Exits as the command does, with 125 if its workspace cannot be set up, 126 if the program cannot be executed and 127
 /// if it does not exist. These attempts are not counted for the task. A task has one job at a time.
@@ -264,7 +266,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     // The global option --repo names the repository of the job.
     let mut session = if matches!(args.command, Command::Start(_)) { cx.session_to_write()? } else { cx.session()? };
     if let Command::Supervise(args) = &args.command {
-        let ended = jobs::supervise(&mut session, &args.job)?;
+        let ended = jobs::supervise(&mut session, &args.job, serve_job)?;
         return Ok(ExitCode::from(jobs::exit_code(&ended.job)));
     }
     let session = &mut session;

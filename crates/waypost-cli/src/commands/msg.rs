@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use waypost_core::id::{MessageId, TaskId, WorkflowId};
 use waypost_core::model::{EventQuery, Message, MessageKind, MessageState, Urgency};
 use waypost_core::op::{
-    AckMessage, BroadcastMessage, Heartbeat, Inbox, ListEvents, ListInbox, MessageView, ReadMessage, SendMessage,
-    ShowAgent, ShowThread,
+    AckMessage, BroadcastMessage, Inbox, ListEvents, ListInbox, MessageView, ReadMessage, SendMessage, ShowAgent,
+    ShowThread,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
@@ -18,6 +18,9 @@ use crate::spans::parse_duration;
 use crate::ui::{BAD, BOLD, Cell, DIM, PLAIN, Style, Text, WARN, cell, styled};
 use crate::{CommandContext, in_one_line};
 use waypost::session::Session;
+
+/// Time between two heartbeats of a reader that is a job and has finished its task.
+const HEARTBEAT_INTERVAL: Duration = Duration::from_mins(1);
 
 /// Send messages to other agents, and read yours
 ///
@@ -245,10 +248,10 @@ fn inbox(cx: &mut CommandContext, args: &InboxArgs) -> Result<ExitCode> {
 /// Waits until the inbox has a message. Meanwhile sends heartbeats for the reader, so that it stays online.
 fn wait(session: &mut Session, operation: ListInbox, timeout: Option<Duration>) -> Result<Inbox> {
     let reader = session.place.agent().unwrap_or_else(|| session.place.actor());
-    let heartbeat = Heartbeat { task: None, workflow: None, epoch: None };
     let start = Instant::now();
     loop {
-        let heartbeat_interval = Duration::from_millis(session.call(heartbeat.clone())?.next_ms);
+        let heartbeat_interval =
+            session.heartbeat()?.map_or(HEARTBEAT_INTERVAL, |alive| Duration::from_millis(alive.next_ms));
         let sent_at = Instant::now();
         while sent_at.elapsed() < heartbeat_interval {
             let last = session.call(ListEvents { query: EventQuery::default() })?.last;

@@ -17,6 +17,7 @@ use waypost_server::http::{Config, Listener, serve};
 use crate::CommandContext;
 use crate::ui::{BOLD, cell, log_line, styled};
 use waypost::app::App;
+use waypost::jobs::JobSocket;
 use waypost::place::{Place, expand};
 use waypost::tokens::{Tokens, hash, random_hex};
 
@@ -116,11 +117,34 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             uid: rustix::process::geteuid().as_raw(),
             code,
             log: Box::new(log_line),
+            stop: None,
         },
     );
     // A failure is harmless: the next server replaces a stale socket.
     let _ = std::fs::remove_file(&path);
     served.map(|()| ExitCode::SUCCESS)
+}
+
+/// Answers on the socket of a job. Only the token of the job is valid there: any process of the user can connect.
+pub(crate) fn serve_job(socket: JobSocket) -> Result<()> {
+    let lookup = socket.lookup();
+    let JobSocket { place, listener, stop, .. } = socket;
+    serve(
+        Arc::new(App::for_job(&place)?),
+        Config {
+            listeners: vec![Listener::Job(listener)],
+            allowed_hosts: Vec::new(),
+            lookup: Box::new(move |secret| Ok(lookup(secret))),
+            lookup_in_store: Box::new(|_| Ok(None)),
+            answer: Box::new(|_| Ok(None)),
+            owner_hash: Box::new(|| None),
+            actor: place.actor(),
+            uid: rustix::process::geteuid().as_raw(),
+            code: None,
+            log: Box::new(|line| log::debug!("{line}")),
+            stop: Some(stop),
+        },
+    )
 }
 
 /// Returns whether a text has the characters of a host name, with or without a port.

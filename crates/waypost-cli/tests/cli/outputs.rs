@@ -175,7 +175,7 @@ fn store_facts() {
         &expect![[r#"
             path                   /sandbox/repo/.git/waypost/state.db
             chosen                 default: one store per repository, shared by its worktrees
-            schema                 9
+            schema                 10
             journal_mode           wal
             synchronous            full
             foreign_keys           on

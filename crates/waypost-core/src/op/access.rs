@@ -39,6 +39,8 @@ pub enum JobAccess {
     OwnTask,
     /// Only on themselves.
     OwnJob,
+    /// But not with `force`, which overrides the claims of others.
+    WithoutForce,
     /// With any arguments.
     All,
 }
@@ -71,10 +73,10 @@ impl Access {
         Access { jobs, ..self }
     }
 
-    /// The access of operations that state none: agents may read; writes are for admins.
+    /// The access of operations that state none: agents and jobs may read; writes are for admins.
     pub const fn default_for(effect: Effect) -> Access {
         match effect {
-            Effect::Read => Access::AGENTS,
+            Effect::Read => Access::AGENTS.with_jobs(JobAccess::All),
             Effect::Write => Access::ADMINS,
         }
     }

@@ -50,6 +50,8 @@ pub(crate) enum Transport {
     Network,
     /// Over the Unix socket, from a process of the same user.
     Socket,
+    /// Over the socket of a job, from a process of the same user that may not be one of the job.
+    JobSocket,
 }
 
 /// Returns the status and the message with which a request is rejected.
@@ -67,7 +69,7 @@ pub(crate) fn check(
     let Ok(host) = host.to_str() else { return Err((403, "the Host header is not text")) };
     let is_own_name = |name: &str| match transport {
         Transport::Network => names.contains(name),
-        Transport::Socket => name.eq_ignore_ascii_case("localhost"),
+        Transport::Socket | Transport::JobSocket => name.eq_ignore_ascii_case("localhost"),
     };
     if !is_own_name(host) || uri.authority().is_some_and(|authority| !is_own_name(authority.as_str())) {
         return Err((403, "the Host header does not name this server"));
@@ -78,8 +80,8 @@ pub(crate) fn check(
         (Some(origin), None) => {
             let origin = origin.to_str().unwrap_or_default();
             let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
-            // No browser uses the Unix socket.
-            if transport == Transport::Socket || !name.is_some_and(|name| name.eq_ignore_ascii_case(host)) {
+            // No browser uses a Unix socket.
+            if transport != Transport::Network || !name.is_some_and(|name| name.eq_ignore_ascii_case(host)) {
                 return Err((403, "the Origin header does not name this server"));
             }
         }

@@ -22,7 +22,7 @@ mod text;
 
 use std::collections::HashMap;
 use std::net::TcpListener;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::pin::pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -83,8 +83,10 @@ const SEND_BUFFER_BYTES: usize = 128 * 1024;
 pub enum Listener {
     /// A TCP port.
     Tcp(TcpListener),
-    /// A Unix socket. Only processes of the same user may connect.
+    /// A Unix socket. Only processes of the same user may connect, and they have the rights of the owner.
     Unix(UnixListener),
+    /// A Unix socket for the processes of a job. Only processes of the same user may connect, and they need a token.
+    Job(UnixListener),
 }
 
 /// Looks a token up. An error means that the token cannot be checked now; an unknown token is `None`.
@@ -115,6 +117,8 @@ pub struct Config {
     pub code: Option<String>,
     /// Writes a log line.
     pub log: Box<dyn Fn(&Value) + Send + Sync>,
+    /// The server stops when the other end of this pair is closed. None: on SIGTERM and SIGINT.
+    pub stop: Option<UnixStream>,
 }
 
 /// The state that all requests share.
@@ -159,7 +163,7 @@ impl Shared {
     }
 }
 
-/// Serves until SIGTERM or SIGINT, then completes pending requests.
+/// Serves until it has to stop, then completes pending requests.
 pub fn serve(app: Arc<App>, config: Config) -> Result<()> {
     let cannot = |error| Error::unavailable("cannot start the server").because(error);
     // The runtime panics if it cannot start a thread. Beside its workers it needs one for blocking calls.
@@ -190,7 +194,7 @@ async fn run(app: Arc<App>, config: Config) -> Result<()> {
     let cannot = |error: std::io::Error| Error::unavailable("cannot listen").because(error);
     let port = config.listeners.iter().find_map(|listener| match listener {
         Listener::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
-        Listener::Unix(_) => None,
+        Listener::Unix(_) | Listener::Job(_) => None,
     });
     let codes = config.code.iter().map(|code| (hash(code), Instant::now() + LOGIN_CODE_TTL)).collect();
     let shared = Arc::new(Shared {
@@ -232,18 +236,36 @@ async fn run(app: Arc<App>, config: Config) -> Result<()> {
                 tokio::spawn(accept_tcp(listener, router, shared));
             }
             Listener::Unix(listener) => {
-                listener.set_nonblocking(true).map_err(cannot)?;
-                let listener = tokio::net::UnixListener::from_std(listener).map_err(cannot)?;
-                tokio::spawn(accept_unix(listener, config.uid, router, shared));
+                let listener = unix_listener(listener).map_err(cannot)?;
+                tokio::spawn(accept_unix(listener, Transport::Socket, config.uid, router, shared));
+            }
+            Listener::Job(listener) => {
+                let listener = unix_listener(listener).map_err(cannot)?;
+                tokio::spawn(accept_unix(listener, Transport::JobSocket, config.uid, router, shared));
             }
         }
     }
-    shutdown_requested().await.map_err(cannot)?;
+    match config.stop {
+        Some(stop) => closed(stop).await,
+        None => shutdown_requested().await,
+    }
+    .map_err(cannot)?;
     shared.log(&json!({ "level": "info", "event": "draining", "in_flight": shared.in_flight.load(Ordering::Relaxed) }));
     shared.stop.send_replace(true);
     let drained = tokio::time::timeout(DRAIN_TIMEOUT, shared.connections.drained()).await;
     shared.log(&json!({ "level": "info", "event": "ended", "drained": drained.is_ok() }));
     Ok(())
+}
+
+fn unix_listener(listener: UnixListener) -> std::io::Result<tokio::net::UnixListener> {
+    listener.set_nonblocking(true)?;
+    tokio::net::UnixListener::from_std(listener)
+}
+
+/// Waits until the other end of a pair is closed.
+async fn closed(stop: UnixStream) -> std::io::Result<()> {
+    stop.set_nonblocking(true)?;
+    tokio::net::UnixStream::from_std(stop)?.readable().await
 }
 
 /// Waits for SIGTERM or SIGINT.
@@ -263,7 +285,8 @@ async fn accept_tcp(listener: tokio::net::TcpListener, router: Router, shared: A
             Ok((stream, peer)) => {
                 let Some(connection) = shared.connections.admit(peer.ip().to_canonical()) else { continue };
                 let _ = stream.set_nodelay(true);
-                tokio::spawn(serve_connection(stream, Some(connection), router.clone(), Arc::clone(&shared)));
+                let from = (Transport::Network, Some(connection));
+                tokio::spawn(serve_connection(stream, from, router.clone(), Arc::clone(&shared)));
             }
             // Out of file descriptors: retry after open connections have ended.
             Err(_) => tokio::time::sleep(ACCEPT_RETRY_INTERVAL).await,
@@ -271,7 +294,13 @@ async fn accept_tcp(listener: tokio::net::TcpListener, router: Router, shared: A
     }
 }
 
-async fn accept_unix(listener: tokio::net::UnixListener, uid: u32, router: Router, shared: Arc<Shared>) {
+async fn accept_unix(
+    listener: tokio::net::UnixListener,
+    transport: Transport,
+    uid: u32,
+    router: Router,
+    shared: Arc<Shared>,
+) {
     let mut stop = shared.stop.subscribe();
     let permits = shared.connections.socket();
     loop {
@@ -285,7 +314,7 @@ async fn accept_unix(listener: tokio::net::UnixListener, uid: u32, router: Route
                     shared.log(&json!({ "level": "warn", "event": "foreign_user" }));
                     continue;
                 }
-                let served = serve_connection(stream, None, router.clone(), Arc::clone(&shared));
+                let served = serve_connection(stream, (transport, None), router.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
                     served.await;
                     drop(permit);
@@ -298,12 +327,15 @@ async fn accept_unix(listener: tokio::net::UnixListener, uid: u32, router: Route
 
 /// Serves one connection, until the client disconnects or the server shuts down. Connections of the Unix socket are not
 /// counted among those over TCP.
-async fn serve_connection<S>(stream: S, tcp: Option<Connection>, router: Router, shared: Arc<Shared>)
-where
+async fn serve_connection<S>(
+    stream: S,
+    (transport, tcp): (Transport, Option<Connection>),
+    router: Router,
+    shared: Arc<Shared>,
+) where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let mut stop = shared.stop.subscribe();
-    let transport = if tcp.is_some() { Transport::Network } else { Transport::Socket };
     let hangup = Hangup::default();
     let (request_hangup, request_tcp) = (hangup.clone(), tcp.clone());
     let service = hyper::service::service_fn(move |request: hyper::Request<hyper::body::Incoming>| {
@@ -477,7 +509,6 @@ async fn stream_events(State(shared): State<Arc<Shared>>, request: Request) -> R
 }
 
 fn event_request(shared: &Arc<Shared>, request: &Request) -> Result<EventRequest> {
-    require_observer(request)?;
     if shared.events.listeners() >= MAX_LISTENERS {
         return Err(Error::unavailable("too many listeners"));
     }
@@ -505,7 +536,6 @@ async fn start_event_stream(shared: &Arc<Shared>, parsed: Result<EventRequest>) 
 
 async fn wait(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let parse = move || -> Result<(u64, u64)> {
-        require_observer(&request)?;
         let (mut since, mut millis) = (0, 10_000);
         for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
             match name.as_str() {

@@ -47,8 +47,8 @@ pub(super) struct GroupCommit {
 }
 
 impl GroupCommit {
-    /// Opens the store of a place.
-    pub(super) fn open(place: &Place) -> Result<GroupCommit> {
+    /// Opens the store of a place. With one reader, heartbeats have no writer of their own.
+    pub(super) fn open(place: &Place, readers: usize) -> Result<GroupCommit> {
         let mut place = place.for_remote_callers();
         // Requests name their caller; the environment of the server does not.
         place.variables = place.variables.without(WAYPOST_AGENT).without(WAYPOST_ACTOR);
@@ -61,10 +61,10 @@ impl GroupCommit {
         let own = session.caller().clone();
         drop(session);
         let place = place.with_existing_store();
-        let urgent = if is_postgres { Some(Writer::start(&place)?) } else { None };
+        let urgent = if is_postgres && readers > 1 { Some(Writer::start(&place)?) } else { None };
         Ok(GroupCommit {
             own,
-            readers: Arc::new(Readers::start(&place)?),
+            readers: Arc::new(Readers::start(&place, readers)?),
             writer: Writer::start(&place)?,
             urgent,
             place: Arc::new(place),

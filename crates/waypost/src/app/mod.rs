@@ -120,7 +120,18 @@ impl App {
 
     /// Opens the store of a place for many concurrent clients.
     pub fn group_commit(place: &Place) -> Result<App> {
-        Ok(App { executor: Executor::GroupCommit(Box::new(GroupCommit::open(place)?)), keys: Mutex::default() })
+        App::with_readers(place, readers::READER_THREADS)
+    }
+
+    /// Opens the store of a place for the processes of one job, with as few connections as possible: every running job
+    /// may have its own.
+    pub fn for_job(place: &Place) -> Result<App> {
+        App::with_readers(place, 1)
+    }
+
+    fn with_readers(place: &Place, readers: usize) -> Result<App> {
+        let executor = Executor::GroupCommit(Box::new(GroupCommit::open(place, readers)?));
+        Ok(App { executor, keys: Mutex::default() })
     }
 
     /// Runs an operation. Blocks until its writes are on disk.
@@ -357,33 +368,28 @@ mod tests {
         &["close_issue", "end_issue_lease", "release_issue", "reopen_issue", "update_issue"];
 
     /// Operations that a job may run on its own task.
-    const JOB_TASK_OPERATIONS: &[&str] = &[
-        "ask_question",
-        "checkpoint_task",
-        "fail_task",
-        "finish_task",
-        "get_context",
-        "heartbeat",
-        "list_checkpoints",
-        "pause_task",
-        "release_task",
-        "show_task",
-    ];
+    const JOB_TASK_OPERATIONS: &[&str] =
+        &["ask_question", "checkpoint_task", "fail_task", "finish_task", "heartbeat", "pause_task", "release_task"];
 
     /// Operations that a job may run on itself.
-    const JOB_SELF_OPERATIONS: &[&str] = &["note_job", "show_job"];
+    const JOB_SELF_OPERATIONS: &[&str] = &["get_log", "note_job"];
 
-    /// Other operations that a job may run.
-    const JOB_OPERATIONS: &[&str] = &[
+    /// Other writes that a job may make: messages, and the claims behind the issues that it changes in its own files.
+    const JOB_WRITES: &[&str] = &[
         "ack_message",
-        "introduce_agent",
+        "confirm_changes",
+        "confirm_notice",
+        "defer_changes",
+        "end_issue_lease",
+        "lease_issue",
         "list_inbox",
-        "prime",
         "read_message",
         "register",
         "send_message",
-        "show_thread",
     ];
+
+    /// Reads that are not for jobs: logs may show more than their authors intended.
+    const JOB_HIDDEN: &[&str] = &["get_log", "read_stored_log"];
 
     fn grant(role: Role) -> Grant {
         Grant { token: "x".to_owned(), role, agent: Some("a".to_owned()), task: Some("tk_1".to_owned()) }
@@ -402,7 +408,8 @@ mod tests {
             assert!(may(Role::Admin, json!({})), "{}", entry.name);
             assert_eq!(may(Role::ReadOnly, json!({})), is_read, "{}", entry.name);
             assert_eq!(may(Role::Agent, json!({})), is_read || listed(AGENT_WRITES, entry.name), "{}", entry.name);
-            let (own, besides) = (listed(JOB_TASK_OPERATIONS, entry.name), listed(JOB_OPERATIONS, entry.name));
+            let own = listed(JOB_TASK_OPERATIONS, entry.name);
+            let besides = if is_read { !listed(JOB_HIDDEN, entry.name) } else { listed(JOB_WRITES, entry.name) };
             assert_eq!(may(Role::Job, json!({ "task": "tk_1" })), own || besides, "{}", entry.name);
             assert_eq!(may(Role::Job, json!({ "task": "tk_2" })), besides, "{}", entry.name);
             assert_eq!(may(Role::Job, json!({})), besides, "{}", entry.name);
@@ -429,8 +436,9 @@ mod tests {
                 grant(role).allow(&operation(name), &json!({ "issue": "i", "force": force })).is_ok()
             };
             let table = Role::ALL.map(|role| (role.as_str(), may(role, false), may(role, true)));
+            let by_job = *name == "end_issue_lease";
             let expected =
-                [("admin", true, true), ("agent", true, false), ("job", false, false), ("read-only", false, false)];
+                [("admin", true, true), ("agent", true, false), ("job", by_job, false), ("read-only", false, false)];
             assert_eq!(table, expected, "{name}");
         }
     }

@@ -12,7 +12,7 @@ use crate::place::Place;
 use crate::session::Session;
 
 /// Concurrent readers. SQLite's readers do not block each other; more threads than cores would not help.
-const READER_THREADS: usize = 4;
+pub(super) const READER_THREADS: usize = 4;
 /// Maximum queued jobs.
 const MAX_QUEUED: usize = 1_024;
 
@@ -33,10 +33,10 @@ pub(super) struct Readers {
 }
 
 impl Readers {
-    pub(super) fn start(place: &Place) -> Result<Readers> {
+    pub(super) fn start(place: &Place, count: usize) -> Result<Readers> {
         let (queue, jobs) = sync_channel::<Job>(MAX_QUEUED);
         let jobs = Arc::new(Mutex::new(jobs));
-        for number in 0..READER_THREADS {
+        for number in 0..count {
             let (place, jobs) = (place.clone(), Arc::clone(&jobs));
             spawn(format!("reader {number}"), move || run_jobs(&place, &jobs))?;
         }

@@ -6,6 +6,7 @@
 mod base;
 pub(crate) mod reap;
 mod shared_log;
+mod socket;
 mod supervise;
 
 use std::ffi::OsString;
@@ -24,6 +25,7 @@ use waypost_workspace::{job_log, jobs as processes};
 
 pub use reap::recover_interrupted_work;
 pub use shared_log::read_stored;
+pub use socket::{JobSocket, Serve};
 pub(crate) use supervise::MACHINE_INTERVAL;
 pub use supervise::supervise;
 

@@ -17,7 +17,9 @@ use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
 
 use super::base::{self, Base};
 use super::shared_log::SharedLog;
+use super::socket::{Serve, Served};
 use super::{Settings, finish_operation, log_path, records_dir, settings, store_of};
+use crate::place::Location;
 use crate::session::Session;
 use crate::signals::ShutdownSignal;
 use crate::tokens;
@@ -54,8 +56,9 @@ enum Stop {
     NotStarted(i32, String),
 }
 
-/// Supervises a job from its start to its end.
-pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
+/// Supervises a job from its start to its end. `serve` answers on the socket that the job gets instead of an address with
+/// a password.
+pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobView> {
     processes::detach();
     processes::adopt_orphans();
     let shutdown = ShutdownSignal::listen()?;
@@ -66,7 +69,7 @@ pub fn supervise(session: &mut Session, id: &str) -> Result<JobView> {
     let mut log = SharedLog::of(session, &job.job)?;
     let prepared = prepare(session, &job, &settings, &shutdown);
     let (outcome, dirs) = match prepared {
-        Ok(dirs) => (run(session, &job, &settings, &dirs, (&shutdown, &mut log)), Some(dirs)),
+        Ok(dirs) => (run(session, &job, &settings, &dirs, (&shutdown, &mut log), serve), Some(dirs)),
         Err(stop) => (Err(stop), None),
     };
     let mut operation = finish_operation(&job.job.id);
@@ -265,7 +268,7 @@ fn variables(
     view: &JobView,
     settings: &Settings,
     dirs: &JobDirs,
-    token: &str,
+    (store, token): (OsString, &str),
 ) -> Vec<(OsString, OsString)> {
     let mut all = session.place.variables.inherited(&settings.env);
     let job = &view.job;
@@ -278,7 +281,7 @@ fn variables(
     set("WAYPOST_WORKSPACE", dirs.dir.clone().into());
     set("WAYPOST_CONTEXT_DIR", dirs.context.clone().into());
     set("WAYPOST_TOKEN", token.into());
-    set("WAYPOST_DB", store_of(session));
+    set("WAYPOST_DB", store);
     if let Some(home) = &session.place.home {
         set("WAYPOST_HOME", home.0.clone().into());
     }
@@ -301,11 +304,19 @@ fn run(
     settings: &Settings,
     dirs: &JobDirs,
     (shutdown, shared_log): (&ShutdownSignal, &mut Option<SharedLog>),
+    serve: Serve,
 ) -> Result<Ended, Stop> {
     let job = &view.job;
     let log = log_path(session, &job.id)?;
     let token = format!("{TOKEN_PREFIX}{}", tokens::random_hex(32));
-    let variables = variables(session, view, settings, dirs, &token);
+    let token_hash = tokens::hash(&token);
+    // The address of a database may contain a password. A file and a server need none.
+    let socket = match &session.choice.location {
+        Location::Postgres(_) => Some(Served::start(session, view, token_hash.clone(), serve)?),
+        Location::Sqlite(_) | Location::UnnamedSqlite | Location::Server(_) => None,
+    };
+    let store = socket.as_ref().map_or_else(|| store_of(session), Served::address);
+    let variables = variables(session, view, settings, dirs, (store, &token));
     let command = command(job, dirs);
     let mut running = processes::start(&Start {
         job: job.id.as_str(),
@@ -322,7 +333,6 @@ fn run(
         _ => Stop::Failed(error.full_message()),
     })?;
     let grace = session.place.config.duration("jobs.grace").unwrap_or(DEFAULT_GRACE);
-    let token_hash = tokens::hash(&token);
     let started = RecordJobStarted {
         job: job.id.to_string(),
         process: running.identity.clone(),

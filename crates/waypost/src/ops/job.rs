@@ -6,7 +6,7 @@ use serde_json::Value;
 use waypost_core::context::Authority;
 use waypost_core::id::RepositoryId;
 use waypost_core::model::{JobStatus, Strategy};
-use waypost_core::op::{CreateJobRecord, Effect, JobView, Operation, ShowJob};
+use waypost_core::op::{Access, CreateJobRecord, Effect, JobAccess, JobView, Operation, ShowJob};
 use waypost_core::{Error, Result};
 use waypost_workspace::{job_log, jobs as processes};
 
@@ -135,6 +135,7 @@ impl Operation for GetLog {
     const NAME: &'static str = "get_log";
     const SUMMARY: &'static str = "Read the log of a job";
     const EFFECT: Effect = Effect::Read;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnJob);
     type Answer = LogPart;
 }
 

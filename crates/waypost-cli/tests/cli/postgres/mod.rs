@@ -2,4 +2,5 @@
 
 mod failover;
 mod frozen;
+mod jobs;
 mod servers;

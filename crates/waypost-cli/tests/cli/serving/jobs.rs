@@ -11,7 +11,7 @@ use waypost_testkit::{Run, Sandbox};
 
 use super::Server;
 use super::following::Stream;
-use crate::support::jobs::until;
+use crate::support::jobs::{JOB_COMMANDS, until};
 
 impl Server {
     fn with_commit() -> Server {
@@ -142,10 +142,28 @@ fn t13_the_token_of_a_job_is_valid_for_that_job_while_it_runs() {
     assert_eq!(ask("/api/v1/op/note_job", &json!({ "job": "jb_000000000000", "phase": "thinking" })), 403);
     assert_eq!(ask("/api/v1/jobs", &json!({ "command": ["true"] })), 403);
     assert_eq!(ask("/api/v1/op/cancel_job", &json!({ "job": id })), 403);
-    assert_eq!(ask("/api/v1/op/list_jobs", &json!({})), 403);
+    assert_eq!(ask("/api/v1/op/claim_task", &json!({})), 403);
+    assert_eq!(ask("/api/v1/op/show_job", &json!({ "job": id })), 200);
     assert_eq!(server.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({})).status, 200);
     assert_eq!(server.end_of(&job)["status"], "cancelled");
     assert_eq!(ask("/api/v1/op/note_job", &json!({ "job": id, "phase": "thinking" })), 401);
+}
+
+#[test]
+fn a_job_of_a_client_of_the_server_can_run_all_commands_of_jobs() {
+    let server = Server::with_commit();
+    server
+        .post(
+            "/api/v1/workflows",
+            &json!({ "name": "w", "plan": { "tasks": [{ "name": "one" }, { "name": "two" }] }, "start": true }),
+        )
+        .data();
+    let _ = server.way(&["agent", "register", "bob"]).ok();
+    let way = env!("CARGO_BIN_EXE_way");
+    let start = ["--quiet", "job", "start", "--task", "one", "--agent", "ann", "--", "sh", "-c", JOB_COMMANDS, way];
+    let run = server.remote(&start);
+    assert!(run.code == 0 && run.stdout.contains("all commands work"), "{}", run.whole());
+    assert_eq!(server.get("/api/v1/tasks/one").data()["outcome"], "built");
 }
 
 #[test]

@@ -15,6 +15,27 @@ use crate::support::{interruption, sandbox};
 /// How long the job of a test may take. A job that is not ended would sleep for much longer.
 pub(crate) const JOB_TIMEOUT: Duration = Duration::from_secs(45);
 
+/// A script with every kind of command that a job uses. Its first argument is the program. The job has the task `one` of
+/// the workflow `w`, and there is an agent `bob`.
+pub(crate) const JOB_COMMANDS: &str = r#"
+    set -e; program=$0; way() { "$program" "$@"; }
+    way status >/dev/null; way where >/dev/null; way prime >/dev/null; way doctor >/dev/null
+    way task list >/dev/null; way workflow show w >/dev/null; way context $WAYPOST_TASK >/dev/null
+    way task show two >/dev/null; way job show $WAYPOST_JOB >/dev/null; way job list >/dev/null
+    way task checkpoint $WAYPOST_TASK --summary half >/dev/null
+    way agent heartbeat >/dev/null
+    way job note --phase thinking >/dev/null
+    way msg send bob hello >/dev/null; way msg inbox >/dev/null 2>&1
+    way events --limit 3 >/dev/null
+    id=$(way add Found --quiet --json | sed 's/.*"id":"\([^"]*\)".*/\1/')
+    way ready >/dev/null; way comment $id text >/dev/null; way claim $id >/dev/null
+    way update $id --priority 1 >/dev/null; way close $id >/dev/null
+    echo '{}' | way hook --for claude start >/dev/null
+    way task done $WAYPOST_TASK --outcome built >/dev/null
+    echo '{}' | way hook --for claude tool >/dev/null
+    echo all commands work
+"#;
+
 /// A repository with a commit and a remote, where jobs are started.
 pub(crate) struct Shop {
     pub(crate) sandbox: Sandbox,

@@ -8,7 +8,7 @@ use super::confirm_notice::Confirmed;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::kind;
-use crate::op::{Access, Audience, Effect, Operation, StoreOperation};
+use crate::op::{Access, Audience, Effect, JobAccess, Operation, StoreOperation};
 
 /// Records that deferred changes reached their ledger, or that it refused them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -23,7 +23,7 @@ impl Operation for ConfirmChanges {
     const NAME: &'static str = "confirm_changes";
     const SUMMARY: &'static str = "Record that deferred changes reached their ledger";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Confirmed;
 }

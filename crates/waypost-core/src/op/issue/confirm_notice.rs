@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{News, kind};
-use crate::op::{Access, Audience, Effect, Operation, StoreOperation};
+use crate::op::{Access, Audience, Effect, JobAccess, Operation, StoreOperation};
 use crate::time::Timestamp;
 
 /// Records that a notice about an issue was delivered to its ledger.
@@ -32,7 +32,7 @@ impl Operation for ConfirmNotice {
     const NAME: &'static str = "confirm_notice";
     const SUMMARY: &'static str = "Record that a notice was delivered to a ledger";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Confirmed;
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{DeferredChanges, kind};
-use crate::op::{Access, Audience, Effect, Operation, StoreOperation};
+use crate::op::{Access, Audience, Effect, JobAccess, Operation, StoreOperation};
 
 /// Keeps changes of issues whose ledger the caller cannot reach. A command that reaches it makes them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +22,7 @@ impl Operation for DeferChanges {
     const NAME: &'static str = "defer_changes";
     const SUMMARY: &'static str = "Keep changes of issues until their ledger can be reached";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = DeferredChanges;
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
-use crate::op::{Access, Audience, Effect, IssueEffect, Operation, StoreOperation};
+use crate::op::{Access, Audience, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, lease};
 
 /// Ends the lease on an issue, because the issue was released or closed.
@@ -34,7 +34,7 @@ impl Operation for EndIssueLease {
     const NAME: &'static str = "end_issue_lease";
     const SUMMARY: &'static str = "End the lease on an issue";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS_WITHOUT_FORCE;
+    const ACCESS: Access = Access::AGENTS_WITHOUT_FORCE.with_jobs(JobAccess::WithoutForce);
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = EndedIssueLease;
 }

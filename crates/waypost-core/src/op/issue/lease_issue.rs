@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Lease, kind};
-use crate::op::{Access, Audience, Effect, IssueEffect, Operation, StoreOperation};
+use crate::op::{Access, Audience, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, claim, lease};
 
 /// Acquires the lease on an issue: the part of a claim that the store keeps.
@@ -24,7 +24,7 @@ impl Operation for LeaseIssue {
     const NAME: &'static str = "lease_issue";
     const SUMMARY: &'static str = "Acquire the lease on an issue";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Lease;
 }

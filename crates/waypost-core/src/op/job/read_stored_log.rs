@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::{Authority, OpContext};
 use crate::error::{Error, Result};
-use crate::op::{Audience, Effect, Operation, StoreOperation};
+use crate::op::{Access, Audience, Effect, Operation, StoreOperation};
 use crate::work::jobs;
 
 /// The maximum number of pieces in one answer.
@@ -38,6 +38,7 @@ impl Operation for ReadStoredLog {
     const NAME: &'static str = "read_stored_log";
     const SUMMARY: &'static str = "Read the output of a job that the store keeps";
     const EFFECT: Effect = Effect::Read;
+    const ACCESS: Access = Access::AGENTS;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = StoredLog;
 }

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::list_jobs::JobView;
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::jobs;
 
 /// Shows a job.
@@ -20,7 +20,6 @@ impl Operation for ShowJob {
     const NAME: &'static str = "show_job";
     const SUMMARY: &'static str = "Show a job";
     const EFFECT: Effect = Effect::Read;
-    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnJob);
     type Answer = JobView;
 }
 

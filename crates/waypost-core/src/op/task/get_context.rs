@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::context::{self, Context};
 use crate::work::{agents, find};
 
@@ -29,7 +29,6 @@ impl Operation for GetContext {
     const NAME: &'static str = "get_context";
     const SUMMARY: &'static str = "Show the context of a task";
     const EFFECT: Effect = Effect::Read;
-    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = Context;
 }
 

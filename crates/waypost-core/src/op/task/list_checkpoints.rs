@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::Checkpoint;
-use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
+use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::places::{Places, WorktreeSummary};
 
@@ -64,7 +64,6 @@ impl Operation for ListCheckpoints {
     const NAME: &'static str = "list_checkpoints";
     const SUMMARY: &'static str = "List the checkpoints of a task";
     const EFFECT: Effect = Effect::Read;
-    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = CheckpointList;
 }
 

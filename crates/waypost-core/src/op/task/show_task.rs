@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Event, EventQuery};
-use crate::op::{Access, CheckpointView, Effect, JobAccess, Operation, StoreOperation};
+use crate::op::{CheckpointView, Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, TaskView};
 
@@ -39,7 +39,6 @@ impl Operation for ShowTask {
     const NAME: &'static str = "show_task";
     const SUMMARY: &'static str = "Show a task";
     const EFFECT: Effect = Effect::Read;
-    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = TaskPage;
 }
 
