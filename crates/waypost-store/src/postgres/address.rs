@@ -29,6 +29,8 @@ const SOCKET_DIRS: [&str; 2] = ["/var/run/postgresql", "/tmp"];
 pub(super) struct Address {
     pub(super) config: Config,
     pub(super) schema: String,
+    /// The role that is meant to own the schema, if it is not an obvious one.
+    pub(super) owner: Option<String>,
     pub(super) security: Security,
     shown: String,
 }
@@ -88,7 +90,7 @@ impl Address {
             // Of several servers only the primary has current data.
             config.target_session_attrs(TargetSessionAttrs::ReadWrite);
         }
-        Ok(Address { config, schema, security, shown })
+        Ok(Address { config, schema, owner: own.owner, security, shown })
     }
 
     /// Returns the URL without the password.
@@ -101,8 +103,8 @@ impl Address {
         format!("\"{}\".{name}", self.schema)
     }
 
-    /// Returns the number of the advisory lock that writers of this schema acquire.
-    pub(super) fn lock(&self) -> i64 {
+    /// Returns a number that stands for the schema.
+    fn number(&self) -> i64 {
         // FNV-1a, because the result must be the same in every version of this program.
         let text = format!("waypost {}", self.schema);
         let hash = text
@@ -111,9 +113,10 @@ impl Address {
         hash.cast_signed()
     }
 
-    /// Returns the channel on which writers of this schema send notifications.
+    /// Returns the channel on which writers of this schema send notifications. Any role can send some too, so they are only
+    /// a hint to read the store.
     pub(super) fn channel(&self) -> String {
-        format!("waypost_{:016x}", self.lock())
+        format!("waypost_{:016x}", self.number())
     }
 }
 
@@ -121,6 +124,7 @@ impl Address {
 #[derive(Default)]
 struct Own {
     schema: Option<String>,
+    owner: Option<String>,
     sslmode: Option<String>,
     sslrootcert: Option<PathBuf>,
 }
@@ -138,6 +142,7 @@ fn split(url: &str) -> Result<(String, Own), String> {
         let (key, value) = parameter.split_once('=').unwrap_or((parameter, ""));
         match key {
             "schema" => own.schema = Some(decode(value)?),
+            "owner" => own.owner = Some(decode(value)?),
             "sslmode" => own.sslmode = Some(decode(value)?),
             "sslrootcert" => own.sslrootcert = Some(decode(value)?.into()),
             _ => others.push(parameter),
@@ -210,7 +215,7 @@ mod tests {
         assert_eq!(parse("postgres://me@localhost/way").unwrap().schema, "waypost");
         let other = parse("postgres://me@localhost/way?schema=team_2").unwrap();
         assert_eq!(other.schema, "team_2");
-        assert_ne!(other.lock(), parse("postgres://me@localhost/way").unwrap().lock());
+        assert_ne!(other.channel(), parse("postgres://me@localhost/way").unwrap().channel());
         for bad in ["", "Team", "a-b", "a%22b", "pg_x", &"x".repeat(64)] {
             parse(&format!("postgres://me@localhost/way?schema={bad}")).err().expect(bad);
         }

@@ -12,7 +12,7 @@ use waypost_core::{Error, Result};
 use super::address::{Address, Security};
 use super::begun::{Begun, Effect};
 use super::client::{Client, Failed, Started};
-use super::{error, tls};
+use super::{error, owners, tls};
 use crate::cell::Cell;
 use crate::sql::{self, Query};
 
@@ -108,10 +108,11 @@ impl Connection {
     pub(super) fn open(address: &Address, timeout: Duration) -> Result<Connection, Failure> {
         let mut client = client(address, timeout.max(MIN_CONNECT_TIMEOUT))?;
         client.limit = answer_timeout(timeout);
+        let problem = owners::problem(address);
         let query = |name: &str| {
             format!(
                 "SELECT current_setting('server_version_num'), current_setting('synchronous_commit'),
-                    current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(), {name}"
+                    current_setting('server_encoding'), pg_catalog.pg_is_in_recovery(), {name}, {problem}"
             )
         };
         let (rows, name) = match client.simple_query(&query(SERVER_NAME)) {
@@ -175,7 +176,7 @@ impl Connection {
         };
         let lock = match effect {
             Effect::Read => String::new(),
-            Effect::Write => format!("SELECT pg_catalog.pg_advisory_xact_lock({});", address.lock()),
+            Effect::Write => format!("LOCK TABLE {} IN EXCLUSIVE MODE;", address.qualified("about")),
         };
         let (state, server) = (sql::STATE_GET, self.server.name);
         format!(
@@ -291,16 +292,15 @@ impl Connection {
     /// Returns which client holds the lock of the store, if the server reports it.
     pub(super) fn holder(&mut self, address: &Address) -> Option<String> {
         self.roll_back().ok()?;
-        let lock = address.lock();
-        let (high, low) = (lock.cast_unsigned() >> 32, lock.cast_unsigned() & 0xffff_ffff);
+        let about = address.qualified("about");
         let rows = self
             .client
             .simple_query(&format!(
                 "SELECT a.application_name, coalesce(a.client_addr::text, 'this machine'),
                     round(extract(epoch FROM clock_timestamp() - a.xact_start))
                 FROM pg_catalog.pg_locks l JOIN pg_catalog.pg_stat_activity a ON a.pid = l.pid
-                WHERE l.locktype = 'advisory' AND l.granted AND l.classid = {high} AND l.objid = {low}
-                    AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"
+                WHERE l.locktype = 'relation' AND l.granted AND l.relation = '{about}'::pg_catalog.regclass
+                    AND l.mode IN ('ExclusiveLock', 'AccessExclusiveLock') AND l.database = (SELECT oid FROM pg_catalog.pg_database WHERE datname = current_database())"
             ))
             .ok()?;
         let row = last_row(&rows)?;
@@ -322,6 +322,9 @@ impl Server {
         if row.get(3) == Some("t") {
             // A standby may be stale, and with a stale lease two agents would hold the same task.
             return Err(refused("it is a standby").hint("name the primary server"));
+        }
+        if let Some(problem) = row.get(5) {
+            return Err(owners::refusal(address, problem));
         }
         Ok(Server { version, acknowledges_early: row.get(1) == Some("off"), name })
     }

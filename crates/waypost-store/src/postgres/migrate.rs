@@ -22,11 +22,16 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_deferred_changes.sql"),
     include_str!("migrations/0008_machines.sql"),
     include_str!("migrations/0009_retention.sql"),
+    include_str!("migrations/0010_lock.sql"),
 ];
 
 /// The schema version this program reads and writes.
 #[expect(clippy::cast_possible_wrap, reason = "a handful of migrations")]
 pub const SCHEMA_VERSION: i64 = MIGRATIONS.len() as i64;
+
+/// The errors of a process that creates a schema or table that another one has just created.
+const CREATED_MEANWHILE: [SqlState; 4] =
+    [SqlState::UNIQUE_VIOLATION, SqlState::DUPLICATE_SCHEMA, SqlState::DUPLICATE_TABLE, SqlState::DUPLICATE_OBJECT];
 
 /// Marks a schema as a Waypost store.
 const APPLICATION: &str = "waypost";
@@ -79,27 +84,38 @@ fn apply(connection: &mut Connection, address: &Address, timeout: Duration, migr
     if applied.is_err() {
         let _ = connection.roll_back();
     }
-    applied
+    match applied {
+        // Another process created the schema at the same time.
+        Err(error) if error.is_transient() => match version(connection, address)? {
+            Some(SCHEMA_VERSION) => Ok(()),
+            _ => Err(error),
+        },
+        applied => applied,
+    }
 }
 
 fn try_to_apply(connection: &mut Connection, address: &Address, timeout: Duration, migrations: &[&str]) -> Result<()> {
     let failed = |failed: Failed| error::at(address, "cannot migrate", &failed);
     let Address { schema, .. } = address;
     let settings = connection.settings(address, timeout);
-    let lock = address.lock();
     let rows = connection
         .client
         .simple_query(&format!(
-            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {settings} SELECT pg_catalog.pg_advisory_xact_lock({lock});
+            "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; {settings}
             SELECT to_regnamespace('\"{schema}\"') IS NOT NULL, to_regclass('\"{schema}\".about') IS NOT NULL,
                 EXISTS (SELECT 1 FROM pg_class WHERE relnamespace = to_regnamespace('\"{schema}\"'))"
         ))
         .map_err(failed)?;
     let is = |column: usize| last_row(&rows).and_then(|row| row.get(column)) == Some("t");
     let (has_schema, has_about, has_tables) = (is(0), is(1), is(2));
-    // Read again under the lock, so that no other process can change it.
     let version = match (has_about, has_tables) {
-        (true, _) => version(connection, address)?.unwrap_or_default(),
+        (true, _) => {
+            // Waits for all transactions that have read the version, and is read again under the lock, so that no other
+            // process can change it.
+            let lock = format!("LOCK TABLE {} IN ACCESS EXCLUSIVE MODE", address.qualified("about"));
+            connection.client.batch_execute(&lock).map_err(failed)?;
+            version(connection, address)?.unwrap_or_default()
+        }
         (false, true) => return Err(not_a_store(address)),
         (false, false) => 0,
     };
@@ -119,6 +135,11 @@ fn try_to_apply(connection: &mut Connection, address: &Address, timeout: Duratio
     steps.push("COMMIT".to_owned());
     connection.client.batch_execute(&steps.join(";\n")).map_err(|failed| {
         let error = error::at(address, "cannot migrate", &failed);
+        // The server makes a second process that creates the same names wait for the first one, and then fail.
+        let is_created = !has_about && failed.code().is_some_and(|code| CREATED_MEANWHILE.contains(code));
+        if is_created {
+            return error.transient();
+        }
         if has_schema || failed.code() != Some(&SqlState::INSUFFICIENT_PRIVILEGE) {
             return error;
         }

@@ -1,9 +1,9 @@
 //! The store as a schema of a PostgreSQL database.
 //!
-//! Writers are serialized: a write transaction first acquires an advisory lock of the schema, which the server grants in
-//! order and releases when the transaction ends in any way. So two concurrent writes cannot break a rule together, and
-//! the history has no gaps. No state is kept in the server's session, because with pooled connections the next
-//! transaction may run in another one.
+//! Writers are serialized: a write transaction first locks the table `about`, which the server grants in order and
+//! releases when the transaction ends in any way. So two concurrent writes cannot break a rule together, and the history
+//! has no gaps. Only a role that may write can take this lock; every role that can connect could take an advisory one. No
+//! state is kept in the server's session, because with pooled connections the next transaction may run in another one.
 
 mod address;
 mod begun;
@@ -12,6 +12,7 @@ mod connection;
 mod error;
 mod foreign;
 mod migrate;
+mod owners;
 mod row_cache;
 
 mod tls;
@@ -86,7 +87,7 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Opens the store at a URL, and creates its schema if it is missing.
     ///
-    /// Waypost itself handles the URL parameters `schema`, `sslmode` and `sslrootcert`.
+    /// Waypost itself handles the URL parameters `schema`, `owner`, `sslmode` and `sslrootcert`.
     pub fn open(url: &str, options: Options) -> Result<PostgresStore> {
         let address = Address::parse(url, options.timeout)?;
         let timeout = options.timeout;

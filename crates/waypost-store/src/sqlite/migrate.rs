@@ -22,6 +22,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0007_deferred_changes.sql"),
     include_str!("migrations/0008_machines.sql"),
     include_str!("migrations/0009_retention.sql"),
+    include_str!("migrations/0010_lock.sql"),
 ];
 
 /// The schema version this program reads and writes.

@@ -122,11 +122,179 @@ fn t37_a_role_needs_no_more_than_its_own_schema() {
             GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {reader}"
         ))
         .unwrap();
-    let mut store = open(&url.replace("postgres://postgres@", &format!("postgres://{reader}@"))).unwrap();
+    let reader_url = url.replace("postgres://postgres@", &format!("postgres://{reader}@"));
+    let mut store = open(&format!("{reader_url}&owner={role}")).unwrap();
     assert_eq!(read(&mut store, |tx| tx.repository_list().unwrap().len()), 1);
-    let mut tx = store.begin_write().unwrap();
-    let error = failure(&mut *tx, |tx| tx.repository_put(&World::repository(&mut Dice::new(2)))).unwrap();
-    assert_eq!(error.kind(), Kind::Unavailable);
+    let error = store.begin_write().err().unwrap();
+    assert_eq!(error.kind(), Kind::Unavailable, "{}", error.full_message());
+}
+
+/// A store of a role of its own, beside another role of the same database.
+struct Neighbours {
+    client: Client,
+    schema: String,
+    owner: String,
+    other: String,
+    url: String,
+    other_url: String,
+}
+
+impl Neighbours {
+    fn new() -> Neighbours {
+        let url = Postgres::shared().url();
+        let (mut client, schema) = connect(&url);
+        let (owner, other) = (format!("owner_{schema}"), format!("other_{schema}"));
+        client
+            .batch_execute(&format!(
+                "CREATE ROLE {owner} LOGIN; CREATE ROLE {other} LOGIN; CREATE SCHEMA {schema} AUTHORIZATION {owner};
+                CREATE SCHEMA of_{other} AUTHORIZATION {other};"
+            ))
+            .unwrap();
+        let url_of = |role: &str| url.replace("postgres://postgres@", &format!("postgres://{role}@"));
+        let (url, other_url) = (url_of(&owner), url_of(&other));
+        Neighbours { client, schema, owner, other, url, other_url }
+    }
+
+    /// Runs SQL as a role.
+    fn run_as(&mut self, role: &str, sql: &str) -> Result<(), ::postgres::Error> {
+        let sql = sql.replace("{schema}", &self.schema).replace("{other}", &self.other).replace("{owner}", &self.owner);
+        self.client.batch_execute(&format!("SET ROLE {role}"))?;
+        let result = self.client.batch_execute(&sql);
+        self.client.batch_execute("RESET ROLE")?;
+        result
+    }
+}
+
+#[test]
+fn a_store_of_a_role_that_is_not_trusted_is_refused() {
+    let mut two = Neighbours::new();
+    let (url, owner) = (two.url.clone(), two.owner.clone());
+    drop(filled(&url));
+    two.run_as(
+        &owner,
+        "GRANT USAGE ON SCHEMA {schema} TO {other}; GRANT ALL ON ALL TABLES IN SCHEMA {schema} TO {other}",
+    )
+    .unwrap();
+    let superuser_url = url.replace(&format!("{owner}@"), "postgres@");
+    for foreign in [&two.other_url, &superuser_url] {
+        let error = open(foreign).err().unwrap();
+        assert_eq!(error.kind(), Kind::Refused, "{}", error.full_message());
+        let (expected, hint) = (format!("belongs to the role {owner}"), format!("owner={owner}"));
+        assert!(error.to_string().contains(&expected), "{error}");
+        assert!(error.hints().iter().any(|known| known.contains(&hint)), "{error:?}");
+        drop(open(&format!("{foreign}&owner={owner}")).unwrap());
+        open(&format!("{foreign}&owner=x%27%20OR%20%27%27%3D%27")).err().unwrap();
+    }
+    // A role that has the rights of the owner trusts it.
+    let other = two.other.clone();
+    two.client.batch_execute(&format!("GRANT {owner} TO {other}")).unwrap();
+    drop(open(&two.other_url).unwrap());
+}
+
+#[test]
+fn foreign_tables_functions_triggers_rules_and_row_policies_are_refused() {
+    let mut two = Neighbours::new();
+    let (url, owner, other) = (two.url.clone(), two.owner.clone(), two.other.clone());
+    drop(filled(&url));
+    two.run_as(&owner, "GRANT USAGE, CREATE ON SCHEMA {schema} TO {other}; GRANT TRIGGER ON {schema}.tasks TO {other}")
+        .unwrap();
+    let function = "CREATE FUNCTION of_{other}.spy() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RETURN NEW; END $$;";
+    let trigger =
+        format!("{function} CREATE TRIGGER spy BEFORE INSERT ON {{schema}}.tasks EXECUTE FUNCTION of_{{other}}.spy()");
+    for (by, add, remove, expected) in [
+        (&other, trigger.as_str(), "DROP FUNCTION of_{other}.spy CASCADE", "the trigger spy on tasks runs a function"),
+        (&other, "CREATE TABLE {schema}.extra (x int)", "DROP TABLE {schema}.extra", "extra belongs to the role"),
+        (
+            &other,
+            "CREATE FUNCTION {schema}.f() RETURNS int LANGUAGE sql AS 'SELECT 1'",
+            "DROP FUNCTION {schema}.f",
+            "f() belongs to the role",
+        ),
+        (
+            &owner,
+            "CREATE RULE quiet AS ON DELETE TO {schema}.tasks DO INSTEAD NOTHING",
+            "DROP RULE quiet ON {schema}.tasks",
+            "the table tasks has the rule quiet",
+        ),
+        (
+            &owner,
+            "ALTER TABLE {schema}.leases ENABLE ROW LEVEL SECURITY",
+            "ALTER TABLE {schema}.leases DISABLE ROW LEVEL SECURITY",
+            "the table leases has row security",
+        ),
+    ] {
+        two.run_as(by, add).unwrap();
+        let error = open(&url).err().unwrap();
+        assert_eq!(error.kind(), Kind::Refused, "{}", error.full_message());
+        assert!(error.to_string().contains(expected), "{error}");
+        two.run_as("postgres", remove).unwrap();
+        drop(open(&url).unwrap());
+    }
+}
+
+#[test]
+fn a_role_without_rights_holds_no_lock_that_writers_wait_for() {
+    let mut two = Neighbours::new();
+    let (url, other) = (two.url.clone(), two.other.clone());
+    let (store, world) = filled(&url);
+    drop(store);
+    // The number of the lock that writers took before, and any other small one.
+    let fnv = |hash: u64, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    let number = format!("waypost {}", two.schema).bytes().fold(0xcbf2_9ce4_8422_2325, fnv).cast_signed();
+    let mut neighbour = Client::connect(two.other_url.split('?').next().unwrap(), NoTls).unwrap();
+    let locks = format!("SELECT pg_advisory_lock({number}), count(pg_advisory_lock(n)) FROM generate_series(0, 999) n");
+    neighbour.query_one(&locks, &[]).unwrap();
+    let locked = neighbour.batch_execute(&format!("BEGIN; LOCK TABLE {}.about IN ACCESS SHARE MODE", two.schema));
+    assert!(locked.is_err(), "{other} has no right to lock the table of the writers' lock");
+    let mut store = PostgresStore::open(&url, Options { timeout: Duration::from_secs(5), create: false }).unwrap();
+    let last = append(&mut store, &world);
+    // Anyone can notify listeners; they only read the store again.
+    neighbour.batch_execute("ROLLBACK").unwrap();
+    let number = number.cast_unsigned();
+    neighbour.batch_execute(&format!("NOTIFY waypost_{number:016x}, 'forged'")).unwrap();
+    store.wait(last, Duration::from_millis(50)).unwrap();
+    assert_eq!(append(&mut store, &world), last + 1);
+    // A role that may read cannot block writers either.
+    two.run_as(
+        "postgres",
+        "GRANT USAGE ON SCHEMA {schema} TO {other}; GRANT SELECT ON ALL TABLES IN SCHEMA {schema} TO {other}",
+    )
+    .unwrap();
+    neighbour.batch_execute(&format!("BEGIN; LOCK TABLE {}.about IN ACCESS SHARE MODE", two.schema)).unwrap();
+    assert_eq!(append(&mut store, &world), last + 2);
+}
+
+#[test]
+fn the_documented_grants_are_enough() {
+    let server = Postgres::start(&[]);
+    let url = server.url_of("waypost");
+    let mut client = connect(&url).0;
+    let documents = include_str!("../../../../docs/limits.md");
+    let grants = documents.split("```sql\n").nth(1).unwrap().split("```").next().unwrap();
+    client.batch_execute(grants).unwrap();
+    let url_of = |role: &str| url.replace("postgres://postgres@", &format!("postgres://{role}@"));
+    let owned = format!("{}&owner=way_owner", url_of("way_worker"));
+    assert_eq!(open(&owned).err().unwrap().kind(), Kind::Unavailable, "only the owner creates the tables");
+    drop(open(&url_of("way_owner")).unwrap());
+    let (mut store, world) = filled(&owned);
+    let last = append(&mut store, &world);
+    assert_eq!(open(&url_of("way_worker")).err().unwrap().kind(), Kind::Refused);
+    let mut reader = open(&format!("{}&owner=way_owner", url_of("way_reader"))).unwrap();
+    assert_eq!(read(&mut reader, |tx| tx.event_last().unwrap()), last);
+    assert_eq!(reader.begin_write().err().unwrap().kind(), Kind::Unavailable);
+    let mut worker = Client::connect(url_of("way_worker").split('?').next().unwrap(), NoTls).unwrap();
+    for refused in [
+        "CREATE TABLE waypost.mine (x int)",
+        "CREATE TRIGGER t BEFORE INSERT ON waypost.events EXECUTE FUNCTION waypost.events_are_kept()",
+        "TRUNCATE waypost.events CASCADE",
+        "DROP TABLE waypost.events",
+        "DELETE FROM waypost.events",
+    ] {
+        assert!(worker.batch_execute(refused).is_err(), "{refused}");
+    }
+    // The owner may run the same statements again after an upgrade.
+    let again = grants.lines().filter(|line| !line.starts_with("CREATE")).collect::<Vec<_>>().join("\n");
+    client.batch_execute(&again).unwrap();
 }
 
 #[test]

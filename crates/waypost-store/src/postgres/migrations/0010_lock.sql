@@ -1,0 +1,1 @@
+-- Writers lock the table about. A program that knows only earlier versions takes another lock, and must not write any more.
