@@ -358,7 +358,7 @@ const TOOLS: [&str; 5] = [
     "checkpoint: note how far you got, often; finish: done, fail, ask or release",
     "issues, issue: the project's issues; messages: inbox, send, ack; context: a task again",
     "Pass the same agent in every call, and the epoch you received.",
-    "Error lease_lost: stop working on that task. nothing_to_do: there is no work for you.",
+    "Error lease_lost: stop working on that task. nothing_to_do: there is no task for you.",
 ];
 
 /// Packs the context for an agent that starts: its name, its leases, its messages and the next tasks.

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use serde_json::{Map, Value, json};
 use waypost::app::Reply;
+use waypost_core::Error;
 use waypost_core::escape::{escape, escape_lines, quoted};
 use waypost_core::time::Timestamp;
 
@@ -46,6 +47,21 @@ pub(super) fn answer(shorten: Shorten, Reply { answer, warnings }: &Reply) -> An
         fields.insert("warnings".to_owned(), json!(warnings));
     }
     text.push_str(shown.trim_end());
+    Answer { data: escape_all(compact(data)), text }
+}
+
+/// Says that there is no task, and offers ready issues instead.
+pub(super) fn nothing_to_do(error: &Error, issues_reply: Option<&Reply>) -> Answer {
+    let why = error.full_message();
+    let mut data = json!({ "nothing_to_do": why });
+    let mut text = format!("nothing_to_do: {}", escape(&why));
+    let found = issues_reply.map(|reply| issues(&reply.answer));
+    if let Some((found, lines)) =
+        found.filter(|(found, _)| found["issues"].as_array().is_some_and(|all| !all.is_empty()))
+    {
+        data["ready_issues"] = found["issues"].clone();
+        let _ = write!(text, "\nThese issues are ready. To work on one: tool issue, do claim, with its id.\n{lines}");
+    }
     Answer { data: escape_all(compact(data)), text }
 }
 

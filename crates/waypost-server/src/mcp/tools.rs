@@ -24,7 +24,6 @@ pub(super) struct Tool {
     /// The argument whose word names the action. Without one, the first action whose required fields are given runs.
     choice: Option<&'static str>,
     actions: &'static [Action],
-    pub(super) is_destructive: bool,
     /// Whether repeating a write changes nothing more.
     repeats_safely: bool,
 }
@@ -69,6 +68,8 @@ pub(super) struct ToolCall {
     pub(super) shorten: Shorten,
 }
 
+/// The argument with the name of the calling agent. Every tool has it.
+pub(super) const AGENT: &str = "agent";
 /// The idempotency key. It belongs to the call, not to the operation.
 const KEY: Field = field("key").described("idempotency key, safe to retry");
 const BUDGET: Field = field("budget").described("tokens");
@@ -80,12 +81,14 @@ const HOPELESS: Field = field("hopeless").described("fail: do not retry");
 const EPOCH: Field = field("epoch").required();
 const WORKSPACE: Field = field("workspace").described("id of the workspace or of its job");
 const ISSUE: Field = field("id").of("issue");
+/// Models also write it as P1.
+const PRIORITY: Field = field("priority").described("0 (highest) to 4");
 const ISSUE_FIELDS: &[Field] = &[
     field("title"),
     field("description"),
     field("acceptance").of("acceptance_criteria"),
     field("type").of("issue_type").described("bug, feature, task, epic, chore"),
-    field("priority").described("0 (highest) to 4"),
+    PRIORITY,
     field("status"),
     field("assignee"),
     field("labels"),
@@ -131,7 +134,7 @@ pub(super) static TABLE: &[Tool] = &[
                 EPOCH,
                 field("summary").described("one line"),
                 field("type").of("kind").or(|| json!("progress")),
-                field("detail").described("text or JSON"),
+                field("detail").described("text, or JSON as text"),
                 field("files").described("changed"),
                 field("tokens").described("used so far"),
                 KEY,
@@ -213,8 +216,7 @@ pub(super) static TABLE: &[Tool] = &[
             action("depend", "depend_issue", answers::issue, &[ISSUE, field("on"), REPO, KEY]),
         ],
     )
-    .chosen_by("do")
-    .destructive(),
+    .chosen_by("do"),
     tool(
         "workspace",
         "Path, branch and results of a job's workspace. Without workspace: list all.",
@@ -231,7 +233,7 @@ pub(super) static TABLE: &[Tool] = &[
 ];
 
 const fn tool(name: &'static str, description: &'static str, actions: &'static [Action]) -> Tool {
-    Tool { name, description, choice: None, actions, is_destructive: false, repeats_safely: false }
+    Tool { name, description, choice: None, actions, repeats_safely: false }
 }
 
 /// An action that needs no word.
@@ -331,7 +333,7 @@ impl Action {
     /// Returns the schema of an argument.
     fn schema_of(&self, field: &Field) -> Value {
         let mut schema = match field.target {
-            "key" => json!({ "type": "string" }),
+            target if target == KEY.target => json!({ "type": "string" }),
             target => simplify(&self.schema()["properties"][target]),
         };
         if !field.description.is_empty() {
@@ -341,19 +343,65 @@ impl Action {
     }
 }
 
-/// Reduces a schema to what a model needs: the words of an enum, or the type and that of its items.
+/// Reduces a schema to what a model needs: the words of an enum, or the type and that of its items. Clients reject a field
+/// without a type, so one that takes any value is shown as text.
 fn simplify(schema: &Value) -> Value {
     if let Some(words) = schema["enum"].as_array() {
-        return json!({ "enum": words.iter().filter(|word| !word.is_null()).collect::<Vec<_>>() });
+        return enum_of(words.iter().filter(|word| !word.is_null()).cloned());
     }
     let kind = match &schema["type"] {
         Value::Array(kinds) => kinds.iter().find(|kind| *kind != "null").unwrap_or(&Value::Null),
         kind => kind,
     };
     match (kind, &schema["items"]) {
-        (Value::Null, _) => json!({}),
+        (Value::Null, _) => json!({ "type": "string" }),
         (kind, Value::Null) => json!({ "type": kind }),
         (kind, items) => json!({ "type": kind, "items": simplify(items) }),
+    }
+}
+
+fn enum_of<W: Into<Value>>(words: impl Iterator<Item = W>) -> Value {
+    json!({ "type": "string", "enum": words.map(Into::into).collect::<Vec<Value>>() })
+}
+
+/// Returns whether a field of an operation takes any value.
+fn takes_any(schema: &Value) -> bool {
+    ["type", "enum", "anyOf", "oneOf", "$ref"].iter().all(|key| schema[key].is_null())
+}
+
+/// Converts a value to the type of its argument, where the meaning is clear: models write numbers as text, and one element
+/// instead of a list.
+fn coerce(name: &str, schema: &Value, value: Value) -> Result<Value> {
+    let wrong = |expected: &str| Err(Error::invalid(format!("{name} must be {expected}, not {value}")));
+    match (schema["type"].as_str().unwrap_or_default(), &value) {
+        ("integer", Value::Number(number)) if number.is_i64() || number.is_u64() => Ok(value),
+        ("integer", _) => {
+            let text = value.as_str().map_or_else(|| value.to_string(), |text| text.trim().to_owned());
+            let digits = if name == PRIORITY.name { text.trim_start_matches(['P', 'p']) } else { &text };
+            // Some clients send every number as a float.
+            let digits = digits.strip_suffix(".0").unwrap_or(digits);
+            digits.parse::<i64>().map_or_else(|_| wrong("a number"), |number| Ok(json!(number)))
+        }
+        ("boolean", Value::Bool(_)) => Ok(value),
+        ("boolean", Value::String(text)) if text == "true" || text == "false" => Ok(json!(text == "true")),
+        ("boolean", _) => wrong("true or false"),
+        ("array", Value::Array(_)) => {
+            let Value::Array(items) = value else { return Ok(value) };
+            let items = items.into_iter().map(|item| coerce(name, &schema["items"], item));
+            items.collect::<Result<Vec<_>>>().map(Value::Array)
+        }
+        ("array", Value::String(_)) => Ok(json!([value])),
+        ("array", _) => wrong("a list"),
+        ("string", Value::String(word)) => match schema["enum"].as_array() {
+            Some(words) if !words.contains(&value) => {
+                let words: Vec<&str> = words.iter().filter_map(Value::as_str).collect();
+                Err(suggest(Error::invalid(format!("invalid value {value} for {name}")), word, &words))
+            }
+            _ => Ok(value),
+        },
+        ("string", Value::Number(number)) if schema["enum"].is_null() => Ok(json!(number.to_string())),
+        ("string", _) => wrong("a text"),
+        _ => Ok(value),
     }
 }
 
@@ -365,10 +413,6 @@ pub(super) fn named(name: &str) -> Option<&'static Tool> {
 impl Tool {
     const fn chosen_by(self, argument: &'static str) -> Tool {
         Tool { choice: Some(argument), ..self }
-    }
-
-    const fn destructive(self) -> Tool {
-        Tool { is_destructive: true, ..self }
     }
 
     const fn repeatable(self) -> Tool {
@@ -391,9 +435,10 @@ impl Tool {
 
     /// Returns its arguments, each with a schema.
     fn properties(&self) -> Arguments {
-        let mut properties = Arguments::from_iter([("agent".to_owned(), json!({ "type": "string" }))]);
+        let agent = json!({ "type": "string", "description": "your own name" });
+        let mut properties = Arguments::from_iter([(AGENT.to_owned(), agent)]);
         if let Some(choice) = self.choice {
-            properties.insert(choice.to_owned(), json!({ "enum": self.words() }));
+            properties.insert(choice.to_owned(), enum_of(self.words().into_iter()));
         }
         for action in self.actions {
             for field in action.arguments() {
@@ -410,25 +455,39 @@ impl Tool {
         self.choice.into_iter().chain(first.required().filter(by_all)).collect()
     }
 
-    /// Returns the schema of its arguments.
-    pub(super) fn schema(&self) -> Arguments {
+    /// Returns the schema of its arguments. A write needs the name of an agent, unless the caller has one already.
+    pub(super) fn schema(&self, has_agent: bool) -> Arguments {
         let mut schema = Arguments::from_iter([("type".to_owned(), json!("object"))]);
         schema.insert("properties".to_owned(), Value::Object(self.properties()));
-        let required = self.required();
+        let agent = (!has_agent && !self.is_read_only()).then_some(AGENT);
+        let required: Vec<_> = agent.into_iter().chain(self.required()).collect();
         if !required.is_empty() {
             schema.insert("required".to_owned(), json!(required));
         }
+        schema.insert("additionalProperties".to_owned(), json!(false));
         schema
     }
 
-    /// Rejects unknown arguments and missing required ones.
-    pub(super) fn check(&self, arguments: &Arguments) -> Result<()> {
+    /// Converts arguments to the types of the schema. Rejects unknown arguments and missing required ones.
+    pub(super) fn accept(&self, arguments: Arguments) -> Result<Arguments> {
         let properties = self.properties();
         if let Some(unknown) = arguments.keys().find(|key| !properties.contains_key(*key)) {
             let error = Error::invalid(format!("unknown field {unknown:?} for {}", self.name));
             return Err(suggest(error, unknown, &properties.keys().map(String::as_str).collect::<Vec<_>>()));
         }
-        require(arguments, self.required(), self.name)
+        require(&arguments, self.required(), self.name)?;
+        let coerced = arguments.into_iter().map(|(name, value)| {
+            let value = if self.takes_any(&name) { value } else { coerce(&name, &properties[&name], value)? };
+            Ok((name, value))
+        });
+        coerced.collect()
+    }
+
+    /// Returns whether an argument may have any value.
+    fn takes_any(&self, name: &str) -> bool {
+        let mut uses = self.actions.iter().flat_map(|action| action.arguments().map(move |field| (action, field)));
+        let found = uses.find(|(_, field)| field.name == name && field.target != KEY.target);
+        found.is_some_and(|(action, field)| takes_any(&action.schema()["properties"][field.target]))
     }
 
     /// Translates its arguments into those of an operation.
@@ -444,7 +503,7 @@ impl Tool {
                 passed.insert(field.target.to_owned(), value);
             }
         }
-        let key = match passed.remove("key") {
+        let key = match passed.remove(KEY.target) {
             None => None,
             Some(Value::String(key)) => Some(key),
             Some(_) => return Err(Error::invalid("key must be a string")),
@@ -528,11 +587,13 @@ mod tests {
         for field in action.fields().filter(|field| field.target != "key") {
             let (name, target) = (field.name, field.target);
             let (whole, simple) = (&schema["properties"][target], simplify(&schema["properties"][target]));
-            let is_any = ["type", "enum", "anyOf", "oneOf", "$ref"].iter().all(|key| whole[key].is_null());
             for (is_wrong, problem) in [
                 (!whole.is_object(), format!("no field {target}")),
                 (!targets.insert(target), format!("{target} twice")),
-                (simple == json!({}) && !is_any, format!("the type of {target} is lost")),
+                (
+                    whole["type"].is_null() && whole["enum"].is_null() && !takes_any(whole),
+                    format!("{target} has no type"),
+                ),
                 (!field.is_fixed && properties[name] != action.schema_of(field), format!("two kinds of {name}")),
                 (field.factor.is_some() && simple["type"] != "integer", format!("{target} is no number")),
                 (field.default.is_some_and(|default| !fits(&default(), &simple)), format!("the default of {target}")),
@@ -550,6 +611,46 @@ mod tests {
             Value::Bool(_) => schema["type"] == "boolean",
             Value::Number(_) => schema["type"] == "integer",
             _ => schema["enum"].as_array().is_some_and(|words| words.contains(value)),
+        }
+    }
+
+    #[test]
+    fn every_argument_has_a_type_and_no_further_ones_are_allowed() {
+        for tool in TABLE {
+            let schema = Value::Object(tool.schema(false));
+            assert_eq!(schema["additionalProperties"], json!(false), "{}", tool.name);
+            for (name, schema) in schema["properties"].as_object().unwrap() {
+                assert!(schema["type"].is_string(), "{} {name}: {schema}", tool.name);
+            }
+        }
+    }
+
+    #[test]
+    fn values_are_converted_where_their_meaning_is_clear() {
+        for (tool, given, accepted) in [
+            ("heartbeat", json!({ "epoch": "7" }), json!({ "epoch": 7 })),
+            ("heartbeat", json!({ "epoch": 7.0 }), json!({ "epoch": 7 })),
+            ("issue", json!({ "do": "add", "priority": "P1" }), json!({ "do": "add", "priority": 1 })),
+            ("issue", json!({ "do": "add", "labels": "a" }), json!({ "do": "add", "labels": ["a"] })),
+            ("issue", json!({ "do": "release", "force": "true" }), json!({ "do": "release", "force": true })),
+            ("context", json!({ "task": 12 }), json!({ "task": "12" })),
+            (
+                "checkpoint",
+                json!({ "task": "a", "epoch": 1, "summary": "s", "detail": { "any": 1 } }),
+                json!({ "task": "a", "epoch": 1, "summary": "s", "detail": { "any": 1 } }),
+            ),
+        ] {
+            assert_eq!(Value::Object(named(tool).unwrap().accept(arguments(given)).unwrap()), accepted);
+        }
+        for (tool, given, message) in [
+            ("heartbeat", json!({ "epoch": "one" }), "epoch must be a number, not \"one\""),
+            ("heartbeat", json!({ "epoch": 1.5 }), "epoch must be a number, not 1.5"),
+            ("context", json!({ "task": ["a"] }), "task must be a text, not [\"a\"]"),
+            ("issue", json!({ "do": "add", "labels": 7 }), "labels must be a list, not 7"),
+            ("issue", json!({ "do": "release", "force": 1 }), "force must be true or false, not 1"),
+            ("issue", json!({ "do": "ad" }), "invalid value \"ad\" for do"),
+        ] {
+            assert_eq!(named(tool).unwrap().accept(arguments(given)).unwrap_err().full_message(), message);
         }
     }
 
@@ -588,17 +689,20 @@ mod tests {
 
     #[test]
     fn the_schema_of_a_tool_comes_from_its_operations() {
-        let schema = Value::Object(named("messages").unwrap().schema());
+        let schema = Value::Object(named("messages").unwrap().schema(true));
         let properties = &schema["properties"];
         assert_eq!(schema["required"], json!(["do"]), "no field is required by every action");
-        assert_eq!(properties["do"], json!({ "enum": ["inbox", "send", "ack"] }));
-        assert_eq!(properties["priority"], json!({ "enum": ["low", "normal", "high", "urgent"] }), "nullable");
+        assert_eq!(properties["do"], json!({ "type": "string", "enum": ["inbox", "send", "ack"] }));
+        let priorities = json!({ "type": "string", "enum": ["low", "normal", "high", "urgent"] });
+        assert_eq!(properties["priority"], priorities, "nullable");
         assert_eq!(properties["ids"], json!({ "type": "array", "items": { "type": "string" } }), "a list of ids");
         assert_eq!(properties["reply_to"], json!({ "type": "string" }), "a nullable id");
-        let schema = Value::Object(named("checkpoint").unwrap().schema());
-        assert_eq!(schema["required"], json!(["task", "epoch", "summary"]), "the type has a default");
-        assert_eq!(schema["properties"]["detail"], json!({ "description": "text or JSON" }), "any value");
-        let prime = named("prime").unwrap().schema();
+        let schema = Value::Object(named("checkpoint").unwrap().schema(false));
+        assert_eq!(schema["required"], json!(["agent", "task", "epoch", "summary"]), "the type has a default");
+        let any = json!({ "type": "string", "description": "text, or JSON as text" });
+        assert_eq!(schema["properties"]["detail"], any, "any value");
+        let prime = named("prime").unwrap().schema(false);
+        assert!(!prime.contains_key("required"), "a read needs no agent");
         assert_eq!(prime["properties"].as_object().unwrap().keys().collect::<Vec<_>>(), ["agent", "budget"]);
     }
 
@@ -640,13 +744,13 @@ mod tests {
     #[test]
     fn unknown_and_missing_arguments_of_a_tool_are_rejected() {
         let next = named("next").unwrap();
-        let error = next.check(&arguments(json!({ "taks": "a" }))).unwrap_err();
+        let error = next.accept(arguments(json!({ "taks": "a" }))).unwrap_err();
         assert_eq!(
             (error.full_message().as_str(), error.hints()),
             ("unknown field \"taks\" for next", &["did you mean task?".to_owned()][..])
         );
-        assert!(named("prime").unwrap().check(&arguments(json!({ "tools": false }))).is_err(), "not an argument");
-        let error = named("checkpoint").unwrap().check(&arguments(json!({ "task": "a" }))).unwrap_err();
+        assert!(named("prime").unwrap().accept(arguments(json!({ "tools": false }))).is_err(), "not an argument");
+        let error = named("checkpoint").unwrap().accept(arguments(json!({ "task": "a" }))).unwrap_err();
         assert_eq!(error.full_message(), "missing field \"epoch\" for checkpoint");
         let refused = |tool: &str, value: Value| named(tool).unwrap().translate(arguments(value)).err().unwrap();
         let error = refused("finish", json!({ "task": "a", "how": "dnoe", "text": "x" }));

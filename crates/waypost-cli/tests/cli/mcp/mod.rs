@@ -322,8 +322,19 @@ fn all_tools_together_fit_into_3000_tokens_and_declare_their_side_effects() {
         for hint in ["readOnlyHint", "destructiveHint", "idempotentHint", "openWorldHint"] {
             assert!(hints[hint].is_boolean(), "{hint} of {}", tool["name"]);
         }
-        assert!(tool["inputSchema"]["properties"]["agent"].is_object(), "{} does not ask who", tool["name"]);
+        assert_eq!(hints["destructiveHint"], false, "{}", tool["name"]);
+        let schema = &tool["inputSchema"];
+        assert!(schema["properties"]["agent"]["description"].is_string(), "{} does not ask who", tool["name"]);
+        let is_required = schema["required"].as_array().is_some_and(|required| required.contains(&json!("agent")));
+        assert_eq!(is_required, hints["readOnlyHint"] == false, "a write needs the name of the agent: {tool}");
+        assert_eq!(schema["additionalProperties"], false, "{}", tool["name"]);
         assert!(!tool["description"].as_str().unwrap().is_empty());
+    }
+    let mut named = Client::connect(&team, "mcp --agent ann");
+    let list = named.request("tools/list", &json!({}))["result"].take();
+    for tool in list["tools"].as_array().unwrap() {
+        let required = tool["inputSchema"]["required"].as_array();
+        assert!(required.is_none_or(|required| !required.contains(&json!("agent"))), "the server knows it: {tool}");
     }
     for tool in ["checkpoint", "finish"] {
         let schema = tools.iter().find(|known| known["name"] == tool).map(|known| &known["inputSchema"]).unwrap();
@@ -370,7 +381,8 @@ fn errors_are_the_same_as_on_the_command_line() {
     ] {
         let typed = team.refused(code, line);
         let called = client.refused(tool, &arguments);
-        for field in ["code", "message", "hints"] {
+        // Hints differ: there they name commands, here tools.
+        for field in ["code", "message"] {
             assert_eq!(called[field], typed[field], "{field} of {line}");
         }
     }
@@ -496,7 +508,14 @@ fn malformed_requests_do_not_end_the_server() {
     }
     client.ask("tools/call", &json!({ "name": "next", "arguments": { "task": "a" } }));
     let mut lines = (&mut client.stdout).lines().map(|line| serde_json::from_str::<Value>(&line.unwrap()).unwrap());
-    let claimed = lines.find(|answer| answer["id"] == client.requests).unwrap();
+    let mut codes = Vec::new();
+    let claimed = lines.find(|answer| {
+        codes.extend(answer["error"]["code"].as_i64());
+        answer["id"] == client.requests
+    });
+    let claimed = claimed.unwrap();
+    codes.sort_unstable();
+    assert_eq!(codes, [-32700, -32700, -32700, -32600, -32600], "what is not JSON, and what is no request");
     assert_eq!(claimed["result"]["structuredContent"]["epoch"], 1, "{claimed}");
     let unknown = client.request("nothing/known", &json!({}));
     assert_eq!(unknown["error"]["code"], -32601, "{unknown}");
@@ -514,7 +533,31 @@ fn mcp_works_with_a_store_on_a_server() {
     assert_eq!(way("task show a")["holder"], "ann");
     let _ = client.call("finish", &json!({ "task": "a", "epoch": 1, "how": "done", "text": "all" }));
     assert_eq!(way("workflow show w")["status"], "completed");
-    assert_eq!(client.refused("next", &json!({}))["code"], "nothing_to_do");
+    assert_eq!(client.call("next", &json!({}))["nothing_to_do"], "no task can be claimed now");
+}
+
+#[test]
+fn an_agent_without_a_task_is_offered_ready_issues() {
+    let team = Team::new();
+    let mut client = Client::connect(&team, "mcp");
+    let nothing = client.call("next", &json!({ "agent": "ann" }));
+    assert_eq!(nothing, json!({ "nothing_to_do": "no task can be claimed now" }));
+    let id = team.data("add Fix")["id"].as_str().unwrap().to_owned();
+    let answer = client.request("tools/call", &json!({ "name": "next", "arguments": { "agent": "ann" } }));
+    assert_eq!(answer["result"]["isError"], false, "{answer}");
+    assert_eq!(answer["result"]["structuredContent"]["ready_issues"][0]["id"], *id, "{answer}");
+    let text = answer["result"]["content"][0]["text"].as_str().unwrap();
+    assert!(text.contains("tool issue, do claim") && text.contains(&id), "{text}");
+    let claimed = client.call("issue", &json!({ "agent": "ann", "do": "claim", "id": id }));
+    assert_eq!(claimed["issue"]["id"], *id, "{claimed}");
+}
+
+#[test]
+fn hints_name_tools_and_commands_are_left_to_people() {
+    let team = team();
+    let mut client = Client::connect(&team, "mcp --agent ann");
+    let unknown = client.refused("context", &json!({ "task": "zzz" }));
+    assert_eq!(unknown["hints"], json!(["tool status lists tasks"]));
 }
 
 #[test]
