@@ -50,6 +50,8 @@ pub struct LeaseTimes {
     pub agent_ms: Option<u64>,
     /// Claims of people [default: until they are released].
     pub person_ms: Option<u64>,
+    /// How long an agent may renew one claim; 0 for no limit [default: 7 days].
+    pub max_ms: Option<u64>,
 }
 
 /// Where in a repository a caller is.

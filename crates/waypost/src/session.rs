@@ -775,7 +775,8 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
         Ok((Some(Scope::Repo | Scope::Worktree), Location::Sqlite(_) | Location::UnnamedSqlite))
     );
     let time = |key| place.config.text(key).and_then(|text| parse_duration_ms(&text).ok());
-    let lease_times = LeaseTimes { agent_ms: time("lease.ttl"), person_ms: time("lease.ttl_human") };
+    let lease_times =
+        LeaseTimes { agent_ms: time("lease.ttl"), person_ms: time("lease.ttl_human"), max_ms: time("lease.max") };
     let standing = standing(place);
     let (actor, agent, authority, secrets) = (place.actor(), place.agent(), Authority::User, place.secrets());
     Caller { actor, agent, repository, worktree, standing, is_shared, lease_times, authority, secrets }

@@ -227,6 +227,7 @@ fn configuration_with_origins() {
             jobs.log_limit                  64MiB   maximum size of the kept output of a job
             jobs.shared_log                 1MiB    size of a job's output that a store shared by machines keeps for the others
             jobs.timeout                    -       maximum run time of a job
+            lease.max                       7d      time for which an agent may renew one claim of an issue, or of a task without a timeout; 0s is no limit
             lease.ttl                       -       time until an agent's claim expires without a renewal [default: 30m for issues, 10m for tasks]
             lease.ttl_human                 -       time until a person's claim expires without a renewal [default: it lasts until it is released]
             ledger.home                     main    where the ledger is: in the main worktree, in each worktree, or on a branch of its own (way migrate --home)

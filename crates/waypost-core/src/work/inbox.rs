@@ -5,11 +5,13 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, MessageId, TaskId, WorkflowId};
-use crate::model::{Agent, Message, MessageKind, MessageState, Urgency, kind};
+use crate::model::{Agent, Message, MessageKind, MessageState, Role, Urgency, kind};
 use crate::time::Timestamp;
 
-/// Maximum size of a message body.
-const MAX_BODY_BYTES: usize = 256 * 1024;
+/// Maximum size of a message.
+const MAX_MESSAGE_BYTES: usize = 256 * 1024;
+/// Maximum number of unacknowledged messages in an inbox. People can write to a full one.
+pub(crate) const MAX_UNREAD: u64 = 10_000;
 
 /// A message to send, without its sender and recipient.
 pub(crate) struct Draft {
@@ -25,8 +27,9 @@ pub(crate) struct Draft {
 
 /// Puts a message into an inbox.
 pub(crate) fn send(cx: &mut OpContext<'_>, sender: &Agent, recipient: &AgentId, draft: &Draft) -> Result<Message> {
-    if draft.body.len() > MAX_BODY_BYTES {
-        return Err(Error::invalid(format!("a message of {} bytes is too long", draft.body.len()))
+    let size = draft.body.len() + draft.subject.len();
+    if size > MAX_MESSAGE_BYTES {
+        return Err(Error::invalid(format!("a message of {size} bytes is too long"))
             .hint("put it into a file, and name the file"));
     }
     let id = MessageId::generate(cx.entropy);
@@ -61,6 +64,11 @@ pub(crate) fn send(cx: &mut OpContext<'_>, sender: &Agent, recipient: &AgentId, 
     });
     cx.event(kind::MESSAGE_SENT, message.id.as_str(), data)?;
     Ok(message)
+}
+
+/// Returns whether an inbox takes no more messages of agents.
+pub(crate) fn is_full(cx: &mut OpContext<'_>, sender: &Agent, recipient: &AgentId) -> Result<bool> {
+    Ok(sender.role != Role::Human && cx.tx.message_count(recipient, cx.now)? >= MAX_UNREAD)
 }
 
 /// Advances messages to a state. A message that is further already keeps its state.

@@ -18,6 +18,8 @@ const MIN_TTL_MS: u64 = 1_000;
 const MAX_CLAIMS_READ: u32 = 1_000;
 /// Maximum duration.
 const MAX_TTL_MS: u64 = 7 * 24 * 60 * 60 * 1000;
+/// Default time for which an agent may renew one lease.
+const DEFAULT_MAX_MS: u64 = 7 * 24 * 60 * 60 * 1000;
 
 /// Grants a lease that no agent holds. Its epoch is higher than any before it. Without a duration, a person's lease lasts
 /// until it is released, and an agent's for the default, unless the configuration says otherwise.
@@ -95,12 +97,30 @@ fn has_live_job(cx: &mut OpContext<'_>, lease: &Lease) -> Result<bool> {
     Ok(!cx.tx.job_list(&query)?.is_empty())
 }
 
-/// Renews a lease for its whole duration from now on.
+/// Renews a lease for its whole duration from now on. An agent's lease ends at the latest when its maximum time since it
+/// was granted is over, or when the task times out: heartbeats alone must not keep others from the work for ever.
 pub(crate) fn renew(cx: &mut OpContext<'_>, lease: &mut Lease) -> Result<()> {
     if !lease.is_unlimited() {
-        lease.expires_at = lease.expires_at.max(cx.now.plus(lease.ttl_ms));
+        let mut end = cx.now.plus(lease.ttl_ms);
+        if let Some(last) = last_end(cx, lease).filter(|last| *last < end)
+            && is_held_by_agent(cx, lease)?
+        {
+            end = last;
+        }
+        lease.expires_at = lease.expires_at.max(end);
     }
     cx.tx.lease_put(lease)
+}
+
+/// Returns when an agent's lease ends, however often it is renewed. The timeout of a task limits its lease by itself.
+fn last_end(cx: &OpContext<'_>, lease: &Lease) -> Option<Timestamp> {
+    let max_ms = cx.caller.lease_times.max_ms.unwrap_or(DEFAULT_MAX_MS);
+    (lease.run_until.is_none() && max_ms > 0).then(|| lease.granted_at.plus(max_ms))
+}
+
+fn is_held_by_agent(cx: &mut OpContext<'_>, lease: &Lease) -> Result<bool> {
+    let Some(holder) = &lease.holder else { return Ok(false) };
+    Ok(cx.tx.agent_get(holder)?.is_some_and(|agent| agent.role != Role::Human))
 }
 
 /// Ends a lease. The row stays, because the next grant increments its epoch.

@@ -1,10 +1,16 @@
 //! Agents, their timeouts and their messages.
 
-use waypost_core::model::{AgentStatus, EventQuery, Role};
-use waypost_core::op::{AddRepository, ClaimTask, ExpireDue, GetWorkStatus, ListEvents, RemoveRepository, ShowAgent};
+use waypost_core::Kind;
+use waypost_core::id::MessageId;
+use waypost_core::model::{AgentStatus, EventQuery, Message, Role};
+use waypost_core::op::{
+    AddRepository, BroadcastMessage, ClaimTask, ExpireDue, GetWorkStatus, ListEvents, RemoveRepository, SendMessage,
+    ShowAgent,
+};
+use waypost_core::store::Store as _;
 use waypost_core::work::plan::Plan;
 
-use crate::harness::{PERSON, TestStore, claim, message, registration, repository, workflow};
+use crate::harness::{PERSON, SeededEntropy, TestStore, claim, message, registration, repository, workflow};
 
 /// Returns whether an agent is offline at a moment.
 fn is_offline_at(store: &mut TestStore, agent: &str, millis: i64) -> bool {
@@ -109,4 +115,28 @@ fn c7_only_a_shared_store_adds_repositories_and_removes_unreferenced_ones() {
     store.write(PERSON, RemoveRepository { repository: "repository 5".to_owned() }).unwrap_err();
     let error = store.write(PERSON, RemoveRepository { repository: "repository 1".to_owned() }).unwrap_err();
     assert_eq!(error.kind().exit_code(), 7, "the history refers to its worktree");
+}
+
+#[test]
+fn an_inbox_is_limited_and_people_can_still_write() {
+    let mut store = TestStore::new();
+    for name in ["agent1", "agent2", "agent3"] {
+        store.write(name, registration(Some(name), None)).unwrap();
+    }
+    let long = SendMessage { subject: Some("s".repeat(256 * 1024)), ..message("agent2", "body") };
+    assert_eq!(store.write("agent1", long).unwrap_err().kind(), Kind::Invalid);
+    let first = store.write("agent1", message("agent2", "first")).unwrap();
+    let mut tx = store.store.begin_write().unwrap();
+    for number in 2..=10_000 {
+        let id = MessageId::generate(&mut SeededEntropy(number));
+        tx.message_put(&Message { id, number, ..first.clone() }).unwrap();
+    }
+    tx.commit().unwrap();
+    let refused = store.write("agent1", message("agent2", "one more")).unwrap_err();
+    assert_eq!(refused.to_string(), "the inbox of agent2 is full: it has 10000 unacknowledged messages");
+    store.write("agent1", message("agent3", "another inbox")).unwrap();
+    store.write(PERSON, message("agent2", "from a person")).unwrap();
+    let all: BroadcastMessage = serde_json::from_value(serde_json::json!({ "body": "to all" })).unwrap();
+    let reached = store.write("agent1", all).unwrap().messages;
+    assert!(!reached.is_empty() && reached.iter().all(|sent| sent.recipient != first.recipient), "{reached:?}");
 }

@@ -3,18 +3,21 @@
 use serde_json::{Value, json};
 use waypost_core::context::{Caller, LeaseTimes};
 use waypost_core::escape::EXPLANATION;
+use waypost_core::id::CheckpointId;
 use waypost_core::model::{Lease, ProcessIdentity, TaskStatus, WorkflowStatus};
 use waypost_core::op::{
-    AddTask, AssignTask, BeginSupervision, ClaimTask, Claimed, CompleteMerge, CreateJobRecord, CreateWorkflow,
-    ExpireDue, FailTask, FinishJob, GetContext, IntroduceAgent, LeaseIssue, ListLeases, RecordJobStarted, RemoveTask,
-    ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow, SummarizeWorkflow,
+    AddTask, AssignTask, BeginSupervision, CheckpointTask, ClaimTask, Claimed, CompleteMerge, CreateJobRecord,
+    CreateWorkflow, ExpireDue, FailTask, FinishJob, GetContext, Heartbeat, IntroduceAgent, LeaseIssue, ListLeases,
+    RecordJobStarted, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow,
+    SummarizeWorkflow,
 };
+use waypost_core::store::Store as _;
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_core::work::view::TaskView;
 use waypost_core::{Kind, Result};
 
-use crate::harness::{PERSON, TestStore, checkpoint, claim, finish, person_in, registration, workflow};
+use crate::harness::{PERSON, SeededEntropy, TestStore, checkpoint, claim, finish, person_in, registration, workflow};
 
 /// A store with a workflow `w`.
 struct Bench(TestStore);
@@ -342,9 +345,59 @@ fn the_lease_of_a_person_has_no_end_unless_the_configuration_limits_it() {
     assert!(refused.to_string().ends_with("is held by person until it is released"), "{refused}");
     bench.finish(PERSON, "a");
 
-    let limited = Caller { lease_times: LeaseTimes { agent_ms: None, person_ms: Some(60_000) }, ..person_in(1) };
+    let limited =
+        Caller { lease_times: LeaseTimes { person_ms: Some(60_000), ..LeaseTimes::default() }, ..person_in(1) };
     let claimed = bench.0.write_as(&limited, None, claim(Some("b"))).unwrap();
     assert_eq!(claimed.lease.ttl_ms, 60_000);
+}
+
+#[test]
+fn an_agent_cannot_renew_a_lease_for_ever_and_a_person_can() {
+    const HOUR: i64 = 3_600_000;
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }, { "name": "b" }, { "name": "c" }]));
+    let long = |task: &str| ClaimTask { ttl_ms: Some(6 * 3_600_000), ..claim(Some(task)) };
+    let granted = bench.0.write("agent1", long("a")).unwrap().lease.granted_at;
+    bench.0.write(PERSON, long("b")).unwrap();
+    let times = LeaseTimes { max_ms: Some(0), ..LeaseTimes::default() };
+    let unlimited = Caller { agent: Some("agent2".to_owned()), lease_times: times, ..person_in(1) };
+    bench.0.write_as(&unlimited, None, long("c")).unwrap();
+    let heartbeat = Heartbeat { task: None, workflow: None, epoch: None };
+    for hour in (3..=9 * 24).step_by(3) {
+        bench.0.set_now(1_000 + hour * HOUR);
+        bench.0.write("agent1", heartbeat.clone()).unwrap();
+        bench.0.write(PERSON, heartbeat.clone()).unwrap();
+        bench.0.write_as(&unlimited, None, heartbeat.clone()).unwrap();
+        let limited = bench.task("a");
+        if hour < 7 * 24 {
+            assert_eq!(limited.holder.as_deref(), Some("agent1"), "after {hour} hours");
+            assert!(limited.expires_at.unwrap() <= granted.plus(7 * 24 * 3_600_000), "{limited:?}");
+        } else {
+            assert_eq!(limited.holder, None, "another agent can take it after {hour} hours");
+        }
+        assert_eq!(bench.task("b").holder.as_deref(), Some(PERSON), "after {hour} hours");
+        assert_eq!(bench.task("c").holder.as_deref(), Some("agent2"), "after {hour} hours");
+    }
+    bench.claim("agent3", "a").unwrap();
+}
+
+#[test]
+fn checkpoints_of_a_task_are_limited_in_size_and_number() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }]));
+    bench.claim("agent1", "a").unwrap();
+    let large = CheckpointTask { detail: json!({ "log": "x".repeat(256 * 1024) }), ..checkpoint("a", "s") };
+    let refused = bench.0.write("agent1", large).unwrap_err();
+    assert!(refused.kind() == Kind::Invalid && refused.to_string().ends_with("bytes is too long"), "{refused}");
+    let mut last = bench.0.write("agent1", checkpoint("a", "s")).unwrap().checkpoint;
+    last.sequence = 10_000;
+    last.id = CheckpointId::generate(&mut SeededEntropy(99));
+    let mut tx = bench.0.store.begin_write().unwrap();
+    tx.checkpoint_put(&last).unwrap();
+    tx.commit().unwrap();
+    let refused = bench.0.write("agent1", checkpoint("a", "s")).unwrap_err();
+    assert_eq!(refused.to_string(), "task a has 10000 checkpoints, and cannot have more");
+    bench.0.write("agent1", finish("a")).unwrap();
 }
 
 #[test]

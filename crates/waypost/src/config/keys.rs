@@ -83,6 +83,12 @@ pub static KEYS: &[Key] = &[
     ),
     shared("jobs.timeout", ValueKind::Duration, None, "maximum run time of a job"),
     shared(
+        "lease.max",
+        ValueKind::Duration,
+        Some("7d"),
+        "time for which an agent may renew one claim of an issue, or of a task without a timeout; 0s is no limit",
+    ),
+    shared(
         "lease.ttl",
         ValueKind::Duration,
         None,

@@ -4,6 +4,7 @@ use waypost_testkit::Run;
 
 use crate::support::agents::{START, at, claim, finish, session, workflow};
 use crate::support::sandbox;
+use crate::support::work::Team;
 
 fn names(run: Run) -> Vec<String> {
     run.data().as_array().unwrap().iter().map(|agent| agent["name"].as_str().unwrap().to_owned()).collect()
@@ -131,6 +132,22 @@ fn c3_heartbeats_renew_the_leases_of_an_agent() {
         assert_eq!(alive["leases"].as_array().unwrap().len(), 1, "{clock}");
         assert_eq!((&alive["next_ms"], &alive["is_cancelled"]), (&20_000.into(), &false.into()));
     }
+}
+
+#[test]
+fn heartbeats_hold_a_task_no_longer_than_the_configured_maximum() {
+    let team = Team::with("build: all of it\n");
+    let _ = team.way("config set lease.max 1h").ok();
+    // Minutes until the lease ends, after each 9 minutes.
+    let minutes = |end: &serde_json::Value| end.as_i64().map(|millis| (millis / 1000 - 1_767_225_600) / 60);
+    assert_eq!(minutes(&team.data("task claim build --agent builder")["lease"]["expires_at"]), Some(10));
+    let heartbeat = |_| {
+        team.pass(9 * 60);
+        minutes(&team.data("agent heartbeat --agent builder")["leases"][0]["expires_at"])
+    };
+    let ends: Vec<_> = (1..=7).map(heartbeat).collect();
+    assert_eq!(ends, [Some(19), Some(28), Some(37), Some(46), Some(55), Some(60), None], "the lease ended");
+    let _ = team.data("task claim build --agent other");
 }
 
 #[test]

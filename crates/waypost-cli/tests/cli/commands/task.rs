@@ -340,3 +340,17 @@ fn a_finished_task_closes_its_issue_even_after_a_crash_in_between() {
     assert!(run.stderr.contains("issue repo-none was not closed"), "{}", run.stderr);
     let _ = team.way("workflow list --all").ok();
 }
+
+#[test]
+fn a_checkpoint_that_is_too_large_is_refused() {
+    let team = Team::with("build: all of it\n");
+    let _ = team.data("task claim build --agent builder");
+    let detail = |bytes: usize| {
+        team.sandbox.write("detail.json", format!("{{\"log\":\"{}\"}}", "x".repeat(bytes)));
+        let file = team.sandbox.path("detail.json");
+        team.way(&format!("task checkpoint build --agent builder --summary s --detail @{}", file.display()))
+    };
+    let _ = detail(200 * 1024).ok();
+    let refused = detail(256 * 1024).fails(2);
+    assert!(refused.stderr.contains("bytes is too long") && refused.stderr.contains("name the file"), "{refused:?}");
+}

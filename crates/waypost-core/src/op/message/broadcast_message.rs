@@ -93,7 +93,8 @@ impl StoreOperation for BroadcastMessage {
                 && self.role.is_none_or(|role| agent.role == role)
                 && self.runtime.as_ref().is_none_or(|runtime| agent.runtime.as_ref() == Some(runtime))
                 && workers.as_ref().is_none_or(|workers| workers.contains(&agent.id));
-            if is_concerned {
+            // A full inbox does not keep the message from the others.
+            if is_concerned && !inbox::is_full(cx, &sender, &agent.id)? {
                 messages.push(inbox::send(cx, &sender, &agent.id, &draft)?);
             }
         }

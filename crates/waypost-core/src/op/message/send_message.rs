@@ -76,6 +76,11 @@ impl StoreOperation for SendMessage {
             return Err(Error::conflict(format!("agent {} has retired and reads no messages", recipient.name))
                 .hint("way agent list"));
         }
+        if inbox::is_full(cx, &sender, &recipient.id)? {
+            let (name, max) = (&recipient.name, inbox::MAX_UNREAD);
+            return Err(Error::conflict(format!("the inbox of {name} is full: it has {max} unacknowledged messages"))
+                .hint(format!("way --agent {name} msg ack acknowledges messages; people can still write")));
+        }
         let kind = match (self.kind, &answered) {
             (Some(kind), _) => kind,
             (None, Some(answered)) if answered.kind == MessageKind::Query => MessageKind::Response,

@@ -11,6 +11,11 @@ use crate::model::{Checkpoint, CheckpointKind, Lease, kind};
 use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, find, lease};
 
+/// Maximum size of a checkpoint.
+const MAX_CHECKPOINT_BYTES: usize = 256 * 1024;
+/// Maximum number of checkpoints of a task.
+const MAX_CHECKPOINTS: u32 = 10_000;
+
 /// Records a checkpoint: the progress of a claimed task.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointTask {
@@ -70,7 +75,17 @@ impl StoreOperation for CheckpointTask {
         if self.cost.is_some_and(|cost| !cost.is_finite()) {
             return Err(Error::invalid("cost must be a finite number"));
         }
+        let size =
+            self.summary.len() + self.detail.to_string().len() + self.files.iter().map(String::len).sum::<usize>();
+        if size > MAX_CHECKPOINT_BYTES {
+            return Err(Error::invalid(format!("a checkpoint of {size} bytes is too long"))
+                .hint("put the details into a file, and name the file"));
+        }
         let last = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
+        if last >= MAX_CHECKPOINTS {
+            return Err(Error::conflict(format!("task {} has {last} checkpoints, and cannot have more", task.name))
+                .hint("way task release gives it to another agent; way agent heartbeat renews the lease"));
+        }
         let checkpoint = Checkpoint {
             id: CheckpointId::generate(cx.entropy),
             task_id: task.id.clone(),
