@@ -27,7 +27,12 @@ pub struct Options {
     pub dry_run: bool,
     /// Maximum time to wait for the remote; `None` means no limit.
     pub timeout: Option<Duration>,
+    /// Whether to accept any number of new issues.
+    pub accept_growth: bool,
 }
+
+/// Number of new issues that need no confirmation.
+const MAX_NEW_ISSUES: usize = 10_000;
 
 /// Returns the commits that the configuration allows to push.
 pub fn push(place: &Place) -> Push {
@@ -72,7 +77,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
             file.read().map(|document| exists.then(|| document.parts().concat()))
         },
         change: &|change| file.rewrite(change),
-        merge: &merge_bytes,
+        merge: &|base, ours, theirs| merge_bytes(base, ours, theirs, options.accept_growth),
     };
     sync::sync(request, ledger, report)
 }
@@ -92,13 +97,22 @@ pub(crate) fn network_options(variables: &Variables, timeout: Option<Duration>) 
     }
 }
 
-/// Merges two versions of a ledger. Versions between conflict markers are merged first.
-#[expect(clippy::unnecessary_wraps, reason = "the callback's type allows a merge to fail")]
-fn merge_bytes(base: Option<&[u8]>, ours: &[u8], theirs: &[u8]) -> Result<Vec<u8>> {
+/// Merges two versions of a ledger. Versions between conflict markers are merged first. Refuses sudden growth, unless the
+/// caller accepts it: everyone who can push to the remote could fill every clone.
+fn merge_bytes(base: Option<&[u8]>, ours: &[u8], theirs: &[u8], accept_growth: bool) -> Result<Vec<u8>> {
     let read = |bytes: &[u8]| {
         let document = Document::parse(bytes.to_vec());
         conflict::resolve(&document).unwrap_or(document)
     };
-    let document = merge(base.map(read).as_ref(), &read(ours), &read(theirs));
+    let ours = read(ours);
+    let document = merge(base.map(read).as_ref(), &ours, &read(theirs));
+    let added = document.len().saturating_sub(ours.len());
+    if !accept_growth && !ours.is_empty() && added > MAX_NEW_ISSUES.max(ours.len()) {
+        return Err(Error::refused(format!(
+            "the remote has {added} new issues, and the ledger has {} so far; nothing was changed",
+            ours.len()
+        ))
+        .hint("look at the remote's ledger, and then: way sync --accept-growth"));
+    }
     Ok(document.parts().concat())
 }

@@ -24,6 +24,7 @@ use waypost::sync::{Fetched, Options, Push, Synced, fetch_project, push, sync, t
   way sync
   way sync --dry-run
   way sync --no-push --repo ~/.waypost-planning")]
+#[expect(clippy::struct_excessive_bools, reason = "each is a separate flag")]
 pub(crate) struct Args {
     /// Show the commands that would be run, without changing anything
     #[arg(long)]
@@ -31,6 +32,9 @@ pub(crate) struct Args {
     /// Fetch, merge and commit, without pushing
     #[arg(long)]
     no_push: bool,
+    /// Accept more than 10000 new issues of the remote, even if they more than double the ledger
+    #[arg(long)]
+    accept_growth: bool,
     /// Also push your own unpushed commits of the branch
     #[arg(long, conflicts_with = "no_push")]
     push_commits: bool,
@@ -43,7 +47,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         (_, true) => Push::Branch,
         _ => push(&ledger_cx.place),
     };
-    let options = Options { push, dry_run: args.dry_run, timeout: timeout(&ledger_cx.place) };
+    let (dry_run, accept_growth) = (args.dry_run, args.accept_growth);
+    let options = Options { push, dry_run, timeout: timeout(&ledger_cx.place), accept_growth };
     let numbers = ledger_cx.ledger.numbers();
     let is_one = numbers.len() == 1;
     // Without a planning repository there are no proposals.

@@ -787,3 +787,25 @@ fn an_unreadable_git_configuration_is_not_mistaken_for_one_without_a_remote() {
         sync(&sandbox, &repo);
     }
 }
+
+#[test]
+fn sudden_growth_by_a_sync_needs_a_confirmation() {
+    let sandbox = sandbox();
+    let [ours, theirs] = <[PathBuf; 2]>::try_from(clones(&sandbox, &["ours", "theirs"])).unwrap();
+    let id = add(&sandbox, &ours, "Mine");
+    sync(&sandbox, &ours);
+    sync(&sandbox, &theirs);
+    let line = ledger(&theirs).lines().find(|line| line.contains(&id)).unwrap().to_owned();
+    let flood: String = (0..10_001).map(|n| line.replace(&id, &format!("theirs-{n}")) + "\n").collect();
+    sandbox.write(theirs.join(LEDGER), ledger(&theirs) + &flood);
+    sync(&sandbox, &theirs);
+    let (before, head) = (ledger(&ours), sandbox.git(&ours, ["rev-parse", "HEAD"]));
+    let refused = sandbox.way(&ours, ["sync"]).fails(7);
+    assert!(refused.stderr.contains("10001 new issues") && refused.stderr.contains("--accept-growth"), "{refused:?}");
+    assert_eq!((ledger(&ours), sandbox.git(&ours, ["rev-parse", "HEAD"])), (before, head));
+    let _ = sandbox.way(&ours, ["sync", "--accept-growth", "--json"]).data();
+    assert_eq!(ledger(&ours).lines().count(), ledger(&theirs).lines().count());
+    // A clone that has no issues yet gets them all.
+    let new = clone(&sandbox, "new");
+    assert_eq!(ledger(&new).lines().count(), ledger(&theirs).lines().count());
+}
