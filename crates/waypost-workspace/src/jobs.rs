@@ -32,6 +32,9 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The environment variable that marks a job's processes.
 pub const MARK: &str = "WAYPOST_JOB";
+/// The environment variable with the start time of the supervisor of a job's processes. A user may set the job's id for a
+/// command of their own; its processes must not be killed with the job.
+const SUPERVISOR_MARK: &str = "WAYPOST_SUPERVISOR";
 /// The environment variable that marks the tools that a process runs.
 pub(crate) const TOOL_MARK: &str = "WAYPOST_TOOL_OF";
 
@@ -192,6 +195,7 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
     let mut command = Command::new(program);
     command.args(arguments).current_dir(start.dir).env_clear().process_group(0).stdin(Stdio::null());
     command.envs(start.variables.iter().map(|(name, value)| (name, value))).env(MARK, start.job);
+    command.env(SUPERVISOR_MARK, own_identity().start_time.to_string());
     command.stdout(writer.try_clone().map_err(cannot)?).stderr(writer);
     let (sender, printed) = mpsc::channel();
     // The thread starts before the command: a command without it would run without a log. It reads until the last
@@ -248,7 +252,7 @@ impl Running {
             if ADOPTS.load(Ordering::Relaxed) {
                 reap();
             }
-            if ended.is_some() && processes_of(&self.job).is_empty() {
+            if ended.is_some() && processes_of(&self.job, &own_identity()).is_empty() {
                 break;
             }
             if Instant::now() >= until {
@@ -268,28 +272,32 @@ impl Running {
     fn signal(&self, signal: Signal) {
         // Until it is waited for, no other process gets its id; afterwards its group may still exist.
         let _ = kill_process_group(Pid::from_child(&self.child), signal);
-        signal_all(|| processes_of(&self.job), signal);
+        signal_all(|| processes_of(&self.job, &own_identity()), signal);
     }
 }
 
 /// Kills all processes of a job whose supervisor is gone. Returns how many there were.
-pub fn kill_remaining(job: &str, grace_period: Duration) -> usize {
-    let found = signal_all(|| processes_of(job), Signal::TERM);
+pub fn kill_remaining(job: &str, supervisor: &ProcessIdentity, grace_period: Duration) -> usize {
+    if boot_id().unwrap_or_default() != supervisor.boot_id {
+        return 0;
+    }
+    let remaining = || processes_of(job, supervisor);
+    let found = signal_all(remaining, Signal::TERM);
     let until = Instant::now() + grace_period;
-    while !processes_of(job).is_empty() && Instant::now() < until {
+    while !remaining().is_empty() && Instant::now() < until {
         wait_for_any(&mut [], POLL_INTERVAL);
     }
-    signal_all(|| processes_of(job), Signal::KILL);
+    signal_all(remaining, Signal::KILL);
     let until = Instant::now() + EXIT_TIMEOUT;
-    while !processes_of(job).is_empty() && Instant::now() < until {
+    while !remaining().is_empty() && Instant::now() < until {
         wait_for_any(&mut [], POLL_INTERVAL);
     }
     found
 }
 
-/// Returns whether processes of a job are running.
+/// Returns whether processes that name a job are running, whatever started them.
 pub fn has_processes(job: &str) -> bool {
-    !processes_of(job).is_empty()
+    !processes_with(&format!("{MARK}={job}")).is_empty()
 }
 
 /// Sends a signal to all listed processes. Returns how many there were.
@@ -313,10 +321,10 @@ fn handle(pid: Pid) -> Option<OwnedFd> {
     pidfd_open(pid, PidfdFlags::empty()).ok()
 }
 
-/// Lists the processes of a job: those with its mark, and all descendants of its supervisor.
-fn processes_of(job: &str) -> Vec<u32> {
+/// Lists the processes of a job: those with its mark and that of its supervisor, and all descendants of its supervisor.
+fn processes_of(job: &str, supervisor: &ProcessIdentity) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
-    let mark = format!("{MARK}={job}");
+    let marks = [format!("{MARK}={job}"), format!("{SUPERVISOR_MARK}={}", supervisor.start_time)];
     let own = std::process::id();
     let mut parents = Vec::new();
     let mut found = Vec::new();
@@ -325,7 +333,7 @@ fn processes_of(job: &str) -> Vec<u32> {
             continue;
         }
         parents.extend(parent(pid).map(|parent| (pid, parent)));
-        if has_variable(pid, &mark) {
+        if marks.iter().all(|mark| has_variable(pid, mark)) {
             found.push(pid);
         }
     }

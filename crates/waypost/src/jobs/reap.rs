@@ -50,7 +50,8 @@ fn reap_if_orphaned(session: &mut Session, job: &Job) -> Result<()> {
     if (now.status, &now.supervisor, &now.settings) != (job.status, &job.supervisor, &job.settings) {
         return Ok(());
     }
-    let ended = processes::kill_remaining(job.id.as_str(), ORPHAN_GRACE);
+    let kill = |supervisor| processes::kill_remaining(job.id.as_str(), supervisor, ORPHAN_GRACE);
+    let ended = job.supervisor.as_ref().map_or(0, kill);
     log::debug!("job {} lost its supervisor; ended {ended} of its processes", job.id);
     // Its supervisor may not have stored the end of its output.
     if let Some(Err(error)) = SharedLog::of(session, job)?.map(|mut log| log.finish(session)) {

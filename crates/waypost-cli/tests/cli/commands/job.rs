@@ -426,6 +426,31 @@ fn t31_a_job_gets_only_the_environment_it_needs_and_was_given() {
 }
 
 #[test]
+fn a_process_that_only_names_a_job_survives_it() {
+    let shop = Shop::new();
+    let mark = shop.sandbox.path("runs");
+    let script = format!("setsid sleep 600 & echo $! > {0}.new; mv {0}.new {0}; wait", mark.display());
+    for is_orphaned in [false, true] {
+        let job = shop.way(["job", "start", "--detach", "--json", "--", "sh", "-c", &script]).data();
+        until("the job runs", || mark.exists());
+        let own = fs::read_to_string(&mark).unwrap();
+        fs::remove_file(&mark).unwrap();
+        let mut foreign = Command::new("sleep");
+        let mut foreign = foreign.arg("600").env("WAYPOST_JOB", job["id"].as_str().unwrap()).spawn().unwrap();
+        if is_orphaned {
+            kill_process(pid_of(&shop.show(&job)["supervisor"]), Signal::KILL).unwrap();
+        } else {
+            let _ = shop.way(["job", "cancel", job["id"].as_str().unwrap()]).ok();
+        }
+        until("the job ended", || !["pending", "running"].contains(&shop.show(&job)["status"].as_str().unwrap()));
+        until("its own process ended", || !is_alive(&own));
+        assert!(foreign.try_wait().unwrap().is_none(), "a signal reached a process that is not of the job");
+        foreign.kill().unwrap();
+        foreign.wait().unwrap();
+    }
+}
+
+#[test]
 fn a_flood_of_output_is_kept_within_bounds() {
     let shop = Shop::new();
     let script =
