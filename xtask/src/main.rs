@@ -5,11 +5,14 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 mod bench;
+mod coverage;
 mod data;
 mod deny;
 mod dist;
+mod fuzz;
 mod graph;
 mod requirements;
+mod sql;
 mod structure;
 mod tidy;
 mod tools;
@@ -17,7 +20,7 @@ mod tools;
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [FILTER]    install the test tools, check formatting, lints and docs, run all tests and a short torture
+  test [FILTER]    install the test tools, check formatting, lints and docs, run all tests, the fuzz targets and a short torture
   test --without PART  the same without a part of the torture, e.g. power, which needs root
   ci               test, then the first command of the README and the benchmarks of start-up, ledgers and stores
   torture          run the real binary under kills, faults, races and power cuts for 30 minutes, then tests at full size
@@ -27,9 +30,11 @@ Usage: cargo xtask COMMAND
   bench server     measure operations over HTTP with up to 150 clients, and the memory of the server
   bench workspace  measure workspaces of a repository of 20,000 files
   docs             regenerate docs/commands.md and the expected outputs of tests, build the API docs
+  coverage [PACKAGE...]  measure which lines the tests run; fails below 80 % of all
   deny             check the dependencies against deny.toml: licences, duplicates, sources; with cargo-deny, if it is installed
   deny --advisories DIR  and compare them with a RustSec database in a directory
   dist             build the release with its documents, checksums and an SBOM into target/dist/
+  fuzz [--seconds N] [TARGET]  run the fuzz targets, each for a minute if no time is given
   tidy             check the house rules alone: structure, words, files, the code map and the tests of requirements
 
 Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
@@ -57,7 +62,9 @@ fn main() -> ExitCode {
         ["docs"] => docs(),
         ["deny"] => deny::check(&root(), None),
         ["deny", "--advisories", dir] => deny::check(&root(), Some(PathBuf::from(dir))),
+        ["coverage", packages @ ..] => coverage::measure(packages),
         ["dist"] => dist::build(),
+        ["fuzz", options @ ..] => fuzz::Options::parse(options).and_then(|options| fuzz::fuzz(&options)),
         ["tidy"] => tidy::check(&root()),
         _ => Err(USAGE.to_owned()),
     };
@@ -81,8 +88,9 @@ fn test(options: &[&str]) -> Result {
     tools.check_complete()?;
     check()?;
     run(&mut tools.for_tests(cargo(["test", "--workspace", "--locked"])))?;
+    fuzz::fuzz(&fuzz::Options { seconds: fuzz::SHORT_SECONDS, only: None })?;
     torture(&tools, &[SHORT_TORTURE, options].concat())?;
-    println!("Passed: formatting, lints, documentation, tests and a short torture.");
+    println!("Passed: formatting, lints, documentation, tests, fuzz targets and a short torture.");
     Ok(())
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Result, requirements, structure};
+use crate::{Result, requirements, sql, structure};
 
 /// Maximum number of crates in `Cargo.lock`. Raise it only with a reason in the commit.
 const MAX_CRATES: usize = 260;
@@ -26,6 +26,7 @@ const ROOT_ENTRIES: &[&str] = &[
     "crates",
     "deny.toml",
     "docs",
+    "fuzz",
     "rust-toolchain.toml",
     "rustfmt.toml",
     "target",
@@ -77,6 +78,10 @@ pub(crate) fn check(root: &Path) -> Result {
             }
         }
     }
+    let is_product =
+        |file: &&Path| file.components().any(|part| part.as_os_str() == "src") && !is_for_developers(file, root);
+    let product: Vec<&Path> = files.iter().map(PathBuf::as_path).filter(is_product).collect();
+    sql::check(&product, root, &mut complaints)?;
     for dir in ["crates", "docs", "xtask"] {
         find_files(&root.join(dir), "md", &mut files)?;
     }

@@ -108,7 +108,7 @@ fn missing_packages() -> Vec<&'static str> {
     missing.chain((!has_postgres).then_some("postgresql")).collect()
 }
 
-fn install_packages(packages: &[&str]) {
+pub(crate) fn install_packages(packages: &[&str]) {
     let steps: [Vec<&str>; 2] =
         [vec!["update", "-q"], [&["install", "-q", "-y", "--no-install-recommends"], packages].concat()];
     for step in steps {

@@ -190,6 +190,24 @@ impl Secrets {
         (first..bytes.len()).find(|at| self.may_begin_at(bytes, *at)).unwrap_or(bytes.len())
     }
 
+    /// Returns where to cut a text, at an offset or before it, so that no secret that is complete is cut.
+    fn uncut(&self, bytes: &[u8], until: usize) -> usize {
+        let mut at = 0;
+        while at < until {
+            let span = self.span_at(bytes, at);
+            let is_key = bytes[at..].starts_with(KEY_BEGIN);
+            match span {
+                // A private key may be cut, and a token without an end must not fill the memory.
+                Some((begin, end)) if end > until && !is_key && (begin == at || until - at <= MAX_HELD_BYTES) => {
+                    return at;
+                }
+                Some((_, end)) => at = end.max(at + 1),
+                None => at += 1,
+            }
+        }
+        until
+    }
+
     fn may_begin_at(&self, bytes: &[u8], at: usize) -> bool {
         let rest = &bytes[at..];
         let is_begun = |prefix: &[u8], accepts: &dyn Fn(u8) -> bool| match rest.strip_prefix(prefix) {
@@ -261,6 +279,9 @@ impl Redactor {
             let is_cut = |size: &usize| self.held.ends_with(&KEY_END[..*size]);
             let cut = (1..KEY_END.len()).rev().find(is_cut).unwrap_or(0);
             until = until.min(self.held.len() - cut);
+        }
+        if until < self.held.len() {
+            until = self.secrets.uncut(&self.held, until);
         }
         let rest = self.held.split_off(until);
         let ready = std::mem::replace(&mut self.held, rest);
@@ -364,6 +385,17 @@ mod tests {
         assert_eq!(redactor.push(b"b\n"), b"-b\n");
         assert_eq!(redactor.push(b"x can"), b"x ");
         assert_eq!(redactor.push(b"ada"), b"canada");
+    }
+
+    #[test]
+    fn a_value_that_contains_the_beginning_of_another_secret_is_redacted_whole() {
+        for value in ["before-----BEGIN 2", "name=https://user:part", "xx ghp_0123456789"] {
+            let mut redactor = Redactor::new(Secrets::new([value.to_owned()]));
+            let mut output = redactor.push(format!("a {value}").as_bytes());
+            output.extend(redactor.push(b"-z- b"));
+            output.extend(redactor.finish());
+            assert_eq!(String::from_utf8(output).unwrap(), "a [redacted]-z- b", "{value}");
+        }
     }
 
     proptest! {

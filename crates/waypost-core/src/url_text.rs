@@ -46,7 +46,7 @@ fn postgres_without_password(rest: &str) -> String {
         None => address.to_owned(),
     };
     let is_public = |parameter: &&str| !parameter.split('=').next().is_some_and(|key| key.contains("password"));
-    let parameters: Vec<_> = query.trim_start_matches('?').split('&').filter(is_public).collect();
+    let parameters: Vec<_> = query.strip_prefix('?').unwrap_or(query).split('&').filter(is_public).collect();
     if parameters.iter().any(|parameter| !parameter.is_empty()) {
         shown.push('?');
         shown.push_str(&parameters.join("&"));
@@ -88,6 +88,9 @@ mod tests {
         check("postgres://me:s@cret@host:5432/db", "postgres://me@host:5432/db");
         check("postgres:///db?host=/tmp&password=secret&user=me", "postgres:///db?host=/tmp&user=me");
         check("postgresql://host/db?password=secret", "postgresql://host/db");
+        // The shown form is the shown form of itself.
+        check("postgres://host?password=x&?", "postgres://host??");
+        check("postgres://host??", "postgres://host??");
         check("/srv/repository", "/srv/repository");
     }
 }

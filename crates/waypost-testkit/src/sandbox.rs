@@ -15,6 +15,9 @@ use crate::{hg, jj};
 /// The id of the system's unprivileged user, who owns no files.
 pub(crate) const UNPRIVILEGED_UID: u32 = 65534;
 
+/// The variable that names the file with the counts of a program that is instrumented to measure coverage.
+const PROFILE_FILE: &str = "LLVM_PROFILE_FILE";
+
 /// A directory with its own home.
 pub struct Sandbox {
     dir: TempDir,
@@ -136,6 +139,10 @@ impl Sandbox {
             let mut copy = Command::new(way);
             copy.args(command.get_args()).current_dir(dir).env_clear();
             copy.envs(command.get_envs().filter_map(|(name, value)| Some((name, value?))));
+            if std::env::var_os(PROFILE_FILE).is_some() {
+                // That user may not write the file.
+                copy.env(PROFILE_FILE, "/dev/null");
+            }
             copy.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
             command = copy;
         }
@@ -182,6 +189,8 @@ impl Sandbox {
             .env("JJ_EMAIL", "tester@example.org")
             .env("WAYPOST_TEST_CLOCK", "2026-01-01T00:00:00Z")
             .stdin(Stdio::null());
+        // Where an instrumented program counts the lines that it runs.
+        command.envs(std::env::var_os(PROFILE_FILE).map(|file| (PROFILE_FILE, file)));
         for role in ["AUTHOR", "COMMITTER"] {
             command
                 .env(format!("GIT_{role}_NAME"), "tester")

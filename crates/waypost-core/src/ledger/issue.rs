@@ -394,7 +394,7 @@ pub fn parse_time_ahead(text: &str, now: Timestamp) -> Result<Option<Timestamp>>
         return Ok(None);
     }
     let ahead = text.strip_prefix('+').or_else(|| text.strip_prefix("in ")).unwrap_or(text);
-    let found = parse_offset(ahead).map(|millis| offset(now, millis)).or_else(|| parse_named_day(text, now));
+    let found = parse_offset(ahead).and_then(|millis| offset(now, millis)).or_else(|| parse_named_day(text, now));
     found.or_else(|| parse_time(text)).map(Some).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
             .hint("use 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, or an offset from now: 14d, 36h, 2w")
@@ -407,7 +407,7 @@ pub fn parse_time_ago(text: &str, now: Timestamp) -> Result<Timestamp> {
         Some(ahead) => (1, ahead),
         None => (-1, text.strip_prefix('-').or_else(|| text.strip_suffix(" ago")).unwrap_or(text)),
     };
-    let found = parse_offset(age).map(|millis| offset(now, sign * millis)).or_else(|| parse_named_day(text, now));
+    let found = parse_offset(age).and_then(|millis| offset(now, sign * millis)).or_else(|| parse_named_day(text, now));
     found.or_else(|| parse_time(text)).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
             .hint("use 2026-12-01, 2026-12-01T09:00:00Z, or an age: 14d, 36h, 2w")
@@ -441,8 +441,10 @@ fn parse_named_day(text: &str, now: Timestamp) -> Option<Timestamp> {
     Some(Timestamp::from_millis((now.as_millis().div_euclid(DAY) + days) * DAY))
 }
 
-fn offset(now: Timestamp, millis: i64) -> Timestamp {
-    Timestamp::from_millis(now.as_millis().saturating_add(millis))
+/// Returns the moment at an offset. None if it is beyond the years that can be written.
+fn offset(now: Timestamp, millis: i64) -> Option<Timestamp> {
+    let moment = jiff::Timestamp::from_millisecond(now.as_millis().checked_add(millis)?).ok()?;
+    Some(Timestamp::from_millis(moment.as_millisecond()))
 }
 
 #[cfg(test)]
@@ -511,6 +513,16 @@ mod tests {
         let (issue, _) = read(r#"{"id":"a","defer_until":"2026-01-02","due_at":"2026-01-02 03:04:05"}"#);
         assert_eq!(issue.defer_until.unwrap().to_string(), "2026-01-02T00:00:00.000Z");
         assert_eq!(issue.due_at.unwrap().to_string(), "2026-01-02T03:04:05.000Z");
+    }
+
+    #[test]
+    fn an_offset_beyond_the_years_that_can_be_written_is_refused() {
+        let now = Timestamp::from_millis(1_767_225_600_000);
+        for text in ["99999999d", "+99999999d", "9223372036854775w"] {
+            parse_time_ahead(text, now).unwrap_err();
+            parse_time_ago(text, now).unwrap_err();
+        }
+        assert_eq!(parse_time_ahead("100d", now).unwrap().unwrap().to_string(), "2026-04-11T00:00:00.000Z");
     }
 
     #[test]
