@@ -61,3 +61,13 @@ fn entries(dir: &Path) -> Vec<String> {
     names.sort();
     names
 }
+
+/// Returns texts that try to give orders to a model or a terminal, with their names. The word `obey-me` is in each order.
+pub fn injections() -> Vec<(String, String)> {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("corpus/injections");
+    let read = |name: String| {
+        let text = std::fs::read_to_string(dir.join(&name)).unwrap_or_else(|error| panic!("{name}: {error}"));
+        (name, text)
+    };
+    entries(&dir).into_iter().map(read).collect()
+}

@@ -11,7 +11,7 @@ mod sandbox;
 mod tools;
 
 pub use chance::{Dice, pass};
-pub use corpus::{Corpus, corpora};
+pub use corpus::{Corpus, corpora, injections};
 pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;

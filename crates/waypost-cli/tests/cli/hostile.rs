@@ -327,3 +327,58 @@ fn nothing_of_another_user_is_used() {
     fs::set_permissions(&tokens, fs::Permissions::from_mode(0o666)).unwrap();
     let _ = sandbox.way(&repo, ["token", "list"]).fails(REFUSED);
 }
+
+#[test]
+fn t38_no_command_requests_an_address_that_a_stored_text_names() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    listener.set_nonblocking(true).unwrap();
+    let url = format!("http://{}/canary", listener.local_addr().unwrap());
+    let way = |args: &[&str]| sandbox.way(&repo, args);
+    let issue = way(&["add", &url, "--description", &url, "--label", "seen", "--json"]).data();
+    let issue = issue["id"].as_str().unwrap();
+    let _ = way(&["comment", issue, &url]).ok();
+    let _ = way(&["agent", "register", "ann", "--json"]).ok();
+    let plan = serde_json::json!({ "summary": url, "tasks": [{ "name": "a", "description": url, "issue": issue }] });
+    write(repo.join("plan.json"), plan.to_string());
+    let _ = way(&["workflow", "create", "w", "--plan", "plan.json", "--start"]).ok();
+    let claimed = way(&["task", "claim", "w/a", "--agent", "ann", "--json"]).data();
+    let epoch = claimed["lease"]["epoch"].to_string();
+    let _ = way(&["task", "checkpoint", "w/a", "--agent", "ann", "--epoch", &epoch, "--summary", &url]).ok();
+    let _ = way(&["msg", "send", "ann", &url, "--agent", "bob"]).ok();
+    // The record has the address in fields that only other tools write, too.
+    let ledger = repo.join(".waypost/issues.jsonl");
+    let mut record: Value = serde_json::from_str(fs::read_to_string(&ledger).unwrap().trim()).unwrap();
+    for field in ["external_ref", "source_repo", "design", "notes", "pr_url", "spec_url", "created_by", "owner"] {
+        record[field] = Value::from(url.as_str());
+    }
+    write(&ledger, format!("{record}\n"));
+    let shown = way(&["show", issue]).ok().stdout;
+    assert!(shown.contains(&url), "{shown}");
+    for args in [
+        &["context", "w/a"][..],
+        &["prime", "--agent", "ann"],
+        &["msg", "inbox", "--agent", "ann"],
+        &["task", "show", "w/a"],
+        &["workflow", "show", "w"],
+        &["search", "canary"],
+        &["log", issue],
+        &["dep", "tree", issue],
+        &["export", "--format", "md"],
+        &["sync"],
+        &["doctor"],
+    ] {
+        let _ = way(args);
+    }
+    // A worker would wait for the task.
+    let _ = way(&["task", "release", "w/a", "--agent", "ann", "--epoch", &epoch]).ok();
+    for command in commands() {
+        let _ = run(&sandbox, &repo, &command);
+    }
+    let contacted = listener.accept();
+    assert_eq!(contacted.map(|(_, peer)| peer).unwrap_err().kind(), std::io::ErrorKind::WouldBlock);
+    // A request would have been noticed.
+    let _request = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+    listener.accept().unwrap();
+}
