@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use crate::data::{self, Value};
+use serde_json::Value;
+
+use crate::data::{self, Data as _};
 use crate::{Result, cargo, root, run, target, tools};
 
 /// The least part of all lines that the tests must run, in percent.
@@ -56,7 +58,7 @@ fn executables(messages: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for line in messages.lines().filter(|line| line.contains("\"compiler-artifact\"")) {
         let Ok(message) = data::json(line) else { continue };
-        let program = message.get("executable").text().map(PathBuf::from);
+        let program = message["executable"].as_str().map(PathBuf::from);
         found.extend(program.filter(|program| !program.to_string_lossy().contains("/examples/")));
     }
     found.sort();
@@ -81,12 +83,8 @@ impl Lines {
 
 /// Sums the lines of each crate's `src` from the export of llvm-cov.
 fn lines_by_crate(export: &Value) -> BTreeMap<String, Lines> {
-    let number = |value: &Value| match value {
-        Value::Word(word) => word.parse().unwrap_or(0),
-        _ => 0,
-    };
     let mut crates: BTreeMap<String, Lines> = BTreeMap::new();
-    for file in export.get("data").list().iter().flat_map(|data| data.get("files").list()) {
+    for file in export.list_of("data").iter().flat_map(|data| data.list_of("files")) {
         let name = file.text_of("filename");
         let Some((name, rest)) = name.split_once("/crates/").and_then(|(_, path)| path.split_once('/')) else {
             continue;
@@ -94,10 +92,10 @@ fn lines_by_crate(export: &Value) -> BTreeMap<String, Lines> {
         if !rest.starts_with("src/") || OTHER_CRATES.contains(&name) {
             continue;
         }
-        let lines = file.get("summary").get("lines");
+        let lines = &file["summary"]["lines"];
         let sum = crates.entry(name.to_owned()).or_default();
-        sum.all += number(lines.get("count"));
-        sum.run += number(lines.get("covered"));
+        sum.all += lines["count"].as_u64().unwrap_or(0);
+        sum.run += lines["covered"].as_u64().unwrap_or(0);
     }
     crates
 }

@@ -11,9 +11,10 @@ const REVIEWED: &[(&str, usize)] = &[
     ("crates/waypost-ledger/src/index/query.rs", 16),
     ("crates/waypost-ledger/src/index/search.rs", 2),
     ("crates/waypost-store/src/foreign.rs", 1),
-    ("crates/waypost-store/src/postgres/connection.rs", 5),
+    ("crates/waypost-store/src/postgres/connection.rs", 4),
     ("crates/waypost-store/src/postgres/foreign.rs", 1),
     ("crates/waypost-store/src/postgres/migrate.rs", 7),
+    ("crates/waypost-store/src/postgres/owners.rs", 1),
     ("crates/waypost-store/src/postgres/upkeep.rs", 1),
     ("crates/waypost-store/src/sqlite/upkeep.rs", 2),
 ];
