@@ -34,7 +34,8 @@ pub fn in_own_home(test: &str) -> bool {
     let mut command = std::process::Command::new(program);
     command.args([test, "--exact", "--nocapture"]).env("HOME", home.path()).env_remove("WAYPOST_HOME").env(MARK, "1");
     let output = command.output().expect("the test program runs");
-    let text = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && text.contains("1 passed"), "{text}{}", String::from_utf8_lossy(&output.stderr));
+    let printed = String::from_utf8_lossy(&output.stdout);
+    let has_passed = output.status.success() && printed.contains("1 passed");
+    assert!(has_passed, "{printed}{}", String::from_utf8_lossy(&output.stderr));
     false
 }
