@@ -32,8 +32,10 @@ pub enum ValueKind {
     Paths,
     /// Several words. The lists of all layers are joined.
     Words,
-    /// A duration such as `30s` or `10m`.
+    /// A duration such as `30s` or `10m`, of at most a day.
     Duration,
+    /// A duration of any length, such as `12h` or `7d`.
+    Days,
     /// A whole number.
     Number,
     /// A size in bytes such as `500MB` or `20GiB`.
@@ -84,7 +86,7 @@ pub static KEYS: &[Key] = &[
     shared("jobs.timeout", ValueKind::Duration, None, "maximum run time of a job"),
     shared(
         "lease.max",
-        ValueKind::Duration,
+        ValueKind::Days,
         Some("7d"),
         "time for which an agent may renew one claim of an issue, or of a task without a timeout; 0s is no limit",
     ),
@@ -241,6 +243,9 @@ impl Key {
             ValueKind::Duration if !parse_duration_ms(text).is_ok_and(|millis| millis <= MAX_DURATION_MS) => {
                 wrong("it takes a duration of at most one day, for example 30s, 10m or 1h 30m".to_owned())
             }
+            ValueKind::Days if parse_duration_ms(text).is_err() => {
+                wrong("it takes a duration, for example 12h or 7d".to_owned())
+            }
             ValueKind::Number if text.parse::<u32>().is_err() => wrong("it takes a whole number".to_owned()),
             ValueKind::Bytes if crate::bytes::parse(text).is_none() => {
                 wrong("it takes a size, for example 500MB or 20GiB".to_owned())
@@ -283,6 +288,7 @@ mod tests {
         let hint = |name: &str, value: &str| key_named(name).unwrap().parse(value).unwrap_err().hints()[0].clone();
         assert_eq!(hint("scope", "rep"), "did you mean repo? It takes repo | worktree | global");
         assert!(hint("store.wait", "soon").contains("30s"));
+        assert!(hint("lease.max", "soon").contains("7d"));
         assert!(hint("store.wait", "-5s").contains("30s"));
         assert!(hint("store.wait", "2000h").contains("at most one day"));
         assert!(hint("prefix", "Über").contains("a-z"));
