@@ -15,7 +15,7 @@ use waypost_core::{Error, Kind, Result};
 use waypost_fs::{check_private, kernel_time_ms, sweep_temporaries};
 use waypost_ledger::LedgerFile;
 use waypost_workspace::workspaces::repair_mirror;
-use waypost_workspace::{git_version, restore_ids};
+use waypost_workspace::{git_version, has_known_fixes, restore_ids};
 
 use crate::CommandContext;
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
@@ -189,6 +189,14 @@ fn tools(findings: &mut Vec<Finding>, place: &Place) {
         return;
     }
     findings.push(match git_version() {
+        Ok(version) if has_known_fixes(&version) == Some(false) => Finding {
+            check: "git",
+            verdict: Verdict::Warning,
+            detail: format!(
+                "{version} may lack fixes: a cloned repository could run programs (CVE-2025-48384 and others)"
+            ),
+            action: Some("upgrade git, unless your distribution added the fixes to this version".to_owned()),
+        },
         Ok(version) => ok("git", version),
         Err(error) => Finding {
             check: "git",

@@ -382,3 +382,120 @@ fn t38_no_command_requests_an_address_that_a_stored_text_names() {
     let _request = std::net::TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     listener.accept().unwrap();
 }
+
+/// Makes a repository with a submodule whose path leads through a link into the git directory, as published exploits do: a
+/// vulnerable git writes the hook of the submodule there while it clones, and runs it.
+fn exploit(sandbox: &Sandbox, name: &str, path: &str, link: (&str, &str), canary: &Path) -> PathBuf {
+    let evil = sandbox.git_repo(format!("{name}-submodule"));
+    for hook in ["post-checkout", "y/hooks/post-checkout"] {
+        write(evil.join(hook), format!("#!/bin/sh\ntouch {}\n", canary.display()));
+        sandbox.git(&evil, ["add", hook]);
+        sandbox.git(&evil, ["update-index", "--chmod=+x", hook]);
+    }
+    sandbox.git(&evil, ["commit", "-qm", "hooks"]);
+    let commit = sandbox.git(&evil, ["rev-parse", "HEAD"]).trim().to_owned();
+    let repo = sandbox.git_repo(name);
+    // Git reads the carriage return of an unquoted value differently than it wrote it.
+    let modules = format!("[submodule \"x/y\"]\n\tpath = \"{path}\"\n\turl = {}\n", evil.display());
+    write(repo.join(".gitmodules"), modules);
+    std::os::unix::fs::symlink(link.1, repo.join(link.0)).unwrap();
+    sandbox.git(&repo, ["add", ".gitmodules", link.0]);
+    sandbox.git(&repo, ["update-index", "--add", "--cacheinfo", &format!("160000,{commit},{path}")]);
+    sandbox.git(&repo, ["commit", "-qm", "exploit"]);
+    sandbox.git(&repo, ["config", "submodule.recurse", "true"]);
+    repo
+}
+
+#[test]
+fn t19_published_exploits_of_submodules_run_nothing_in_workspaces_worktrees_and_jobs() {
+    let sandbox = sandbox();
+    write(
+        sandbox.path("home/.gitconfig"),
+        "[user]\n\tname = A\n\temail = a@example.org\n[protocol \"file\"]\n\tallow = always\n",
+    );
+    let canary = sandbox.path("canary");
+    for (name, path, link) in [
+        ("cve-2024-32002", "A/modules/x", ("a", ".git")),
+        ("cve-2025-48384", "sub\r", ("sub", ".git/modules/x/y/hooks")),
+    ] {
+        let repo = exploit(&sandbox, name, path, link, &canary);
+        let way = |args: &[&str]| {
+            let mut way = sandbox.way_command(&repo);
+            Run::of(&way.env_remove("WAYPOST_TEST_CLOCK").args(args).output().unwrap())
+        };
+        for strategy in ["clone", "worktree"] {
+            let made = way(&["ws", "new", "--strategy", strategy, "--json"]).data();
+            let dir = PathBuf::from(made["path"].as_str().unwrap());
+            assert!(dir.join(link.0).symlink_metadata().is_ok(), "{name}: the files are there");
+            let content = fs::read_dir(dir.join(path)).map_or(0, Iterator::count);
+            assert_eq!(content, 0, "{name}, {strategy}: the submodule is not cloned");
+        }
+        let _ = way(&["worktree", "add", "side", "--json"]).data();
+        let job = way(&["job", "start", "--json", "--", "git", "status"]).data();
+        assert_eq!(job["status"], "completed", "{name}: {job}");
+        let _ = way(&["sync"]);
+        assert!(!canary.exists(), "{name} ran a program");
+        assert!(!repo.join(".git/modules").exists(), "{name} wrote into the git directory");
+    }
+}
+
+#[test]
+fn doctor_warns_about_a_git_without_known_fixes() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let bin = sandbox.dir("bin");
+    let doctor = |version: &str| {
+        write(
+            bin.join("git"),
+            format!(
+                "#!/bin/sh\n[ \"$1\" = version ] && echo git version {version} && exit\nexec /usr/bin/git \"$@\"\n"
+            ),
+        );
+        fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
+        let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
+        let answer = sandbox.way_with(&repo, &[("PATH", path.as_ref())], ["doctor", "--json"]);
+        let answer: Value = serde_json::from_str(&answer.stdout).unwrap();
+        let checks = answer["data"]["checks"].as_array().or(answer["data"].as_array()).unwrap().clone();
+        checks.into_iter().find(|check| check["check"] == "git").unwrap()
+    };
+    let old = doctor("2.39.2");
+    assert!(old.to_string().contains("may lack fixes") && old.to_string().contains("upgrade git"), "{old}");
+    let new = doctor("2.50.1");
+    assert!(new.to_string().contains("2.50.1") && !new.to_string().contains("may lack fixes"), "{new}");
+}
+
+/// System calls that open, create, rename or delete a file.
+const FILE_CALLS: &str = "trace=open,openat,openat2,creat,mkdir,mkdirat,rename,renameat,renameat2,unlink,unlinkat,link,linkat,\
+    symlink,symlinkat,truncate,chmod,fchmodat";
+
+#[test]
+fn t14_no_name_leads_a_command_to_a_file_outside() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["add", "One"]).ok();
+    write(sandbox.path("outside/secret"), "canary");
+    // Arguments of these are paths or programs by design.
+    let takes_paths =
+        ["import", "repo", "worktree", "where", "init", "ws", "setup", "db", "serve", "worker", "merge-driver"];
+    let trace = sandbox.path("trace");
+    let mut tried = 0;
+    for name in ["../../../outside/secret".to_owned(), sandbox.path("outside/secret").display().to_string()] {
+        for command in commands().into_iter().filter(|command| !takes_paths.contains(&command[0].as_str())) {
+            let args: Vec<&str> = command.iter().map(|word| if word == "x" { name.as_str() } else { word }).collect();
+            if !args.contains(&name.as_str()) {
+                continue;
+            }
+            tried += 1;
+            let mut traced = sandbox.command(waypost_testkit::strace(), &repo);
+            traced.args(["-f", "-o"]).arg(&trace).args(["-e", FILE_CALLS, env!("CARGO_BIN_EXE_way")]).args(&args);
+            let run = Run::of(&traced.env("EDITOR", "true").stdin(Stdio::null()).output().unwrap());
+            assert!(run.code < 100, "{args:?}: {run:?}");
+            let calls = fs::read_to_string(&trace).unwrap();
+            assert!(calls.contains("openat("), "{args:?} is traced");
+            let outside: Vec<&str> = calls.lines().filter(|line| line.contains("outside")).collect();
+            assert_eq!(outside, Vec::<&str>::new(), "{args:?}: {}", run.stderr);
+        }
+    }
+    assert!(tried > 60, "{tried}");
+    assert_eq!(fs::read_to_string(sandbox.path("outside/secret")).unwrap(), "canary");
+}

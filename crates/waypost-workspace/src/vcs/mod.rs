@@ -6,6 +6,7 @@ pub(crate) mod checkout;
 pub(crate) mod config_file;
 mod detect;
 mod environment;
+mod git_fixes;
 pub(crate) mod git_layout;
 mod git_settings;
 pub(crate) mod hg_layout;
@@ -23,6 +24,7 @@ pub mod upstream;
 pub use checkout::{Checkout, ListedWorktree};
 pub use detect::detect;
 pub use environment::Environment;
+pub use git_fixes::has_known_fixes;
 pub use identity::{
     adopt_repository_id, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, repository_id, restore_ids,
     worktree_id,
