@@ -24,6 +24,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("git", "git"),
     ("mercurial", "hg"),
     ("bindfs", "bindfs"),
+    ("bubblewrap", "bwrap"),
     ("strace", "strace"),
     ("bsdutils", "script"),
     ("faketime", "faketime"),

@@ -136,20 +136,25 @@ impl PrivateDir {
 
     /// Returns whether the directory has a key that the user's Waypost directory has, too.
     fn has_known_key(&self) -> Result<bool> {
+        Ok(self.proof()?.is_some())
+    }
+
+    /// Returns the file in the user's Waypost directory that proves that the user's `way` created this directory.
+    pub fn proof(&self) -> Result<Option<PathBuf>> {
         let file = self.path.join(KEY_FILE);
         let key = match std::fs::read(&file) {
             Ok(key) => key,
-            Err(error) if is_absent(&error) => return Ok(false),
+            Err(error) if is_absent(&error) => return Ok(None),
             Err(error) => return Err(cannot_read(&file, error)),
         };
         let key = std::str::from_utf8(&key).ok().map(str::trim_end);
         // It becomes the name of a file, so it must not be any other text.
         let is_key = |key: &&str| key.len() == KEY_LENGTH && key.bytes().all(|byte| byte.is_ascii_hexdigit());
-        let (Some(key), Ok(keys)) = (key.filter(is_key), self.keys()) else { return Ok(false) };
+        let (Some(key), Ok(keys)) = (key.filter(is_key), self.keys()) else { return Ok(None) };
         let known = keys.join(key);
         match std::fs::symlink_metadata(&known) {
-            Ok(metadata) => Ok(metadata.is_file()),
-            Err(error) if is_absent(&error) => Ok(false),
+            Ok(metadata) => Ok(metadata.is_file().then_some(known)),
+            Err(error) if is_absent(&error) => Ok(None),
             Err(error) => Err(cannot_read(&known, error)),
         }
     }

@@ -4,7 +4,7 @@
 //! The supervisor of a job adopts its orphans, so that it also finds and kills processes that detached themselves. This
 //! works on Linux only; elsewhere only the process group is known.
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::fs::{self, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::OwnedFd;
@@ -25,11 +25,15 @@ use waypost_core::{Error, Result};
 use waypost_fs::{boot_id, process_start};
 
 use crate::job_log::Log;
+pub use crate::sandbox::Hits;
+use crate::sandbox::{self, Cgroup, Confinement};
 
 /// The maximum time to wait for a killed process to disappear, and for the last output of a job.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 /// How often remaining processes are checked while they are being killed.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// Where programs are searched without `PATH`.
+const DEFAULT_PATH: &str = "/usr/bin:/bin";
 /// The environment variable that marks a job's processes.
 pub const MARK: &str = "WAYPOST_JOB";
 /// The environment variable with the start time of the supervisor of a job's processes. A user may set the job's id for a
@@ -54,6 +58,8 @@ pub struct Start<'a> {
     pub log_limit: u64,
     /// Values that the log must not contain.
     pub secrets: &'a Secrets,
+    /// What it is restricted to.
+    pub confinement: Option<&'a Confinement>,
 }
 
 /// How a command exited.
@@ -65,6 +71,8 @@ pub struct Ended {
     pub signal: Option<i32>,
     /// How many bytes of its output were dropped.
     pub dropped: u64,
+    /// How often its limits took effect.
+    pub hits: Hits,
 }
 
 /// A running command.
@@ -75,6 +83,7 @@ pub struct Running {
     job: String,
     watch: Option<OwnedFd>,
     printed: Receiver<u64>,
+    cgroup: Option<Cgroup>,
 }
 
 /// Whether all descendants of this process belong to the job it runs.
@@ -192,8 +201,17 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
     let cannot = |error| Error::unavailable(format!("cannot start {program}")).because(error);
     let (reader, writer) = std::io::pipe().map_err(cannot)?;
     let log = Log::open(start.log, start.log_limit, start.secrets.clone())?;
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(start.dir).env_clear().process_group(0).stdin(Stdio::null());
+    let (prepared, mut command) = if let Some(confinement) = start.confinement {
+        let path = start.variables.iter().find(|(name, _)| name == "PATH").map(|(_, path)| path.as_os_str());
+        let path = path.unwrap_or(OsStr::new(DEFAULT_PATH));
+        let (prepared, command) = sandbox::prepare(confinement, start.job, start.dir, (start.command, path))?;
+        (Some(prepared), command)
+    } else {
+        let mut command = Command::new(program);
+        command.args(arguments).stdin(Stdio::null());
+        (None, command)
+    };
+    command.current_dir(start.dir).env_clear().process_group(0);
     command.envs(start.variables.iter().map(|(name, value)| (name, value))).env(MARK, start.job);
     command.env(SUPERVISOR_MARK, own_identity().start_time.to_string());
     command.stdout(writer.try_clone().map_err(cannot)?).stderr(writer);
@@ -202,7 +220,7 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
     // writing end of the pipe is closed, so it also exits if the command cannot be started.
     let keep_log = move || sender.send(log.keep(reader));
     std::thread::Builder::new().spawn(keep_log).map_err(cannot)?;
-    let child = command.spawn().map_err(|error| match error.kind() {
+    let mut child = command.spawn().map_err(|error| match error.kind() {
         ErrorKind::NotFound => Error::not_found(format!("there is no program {program}")).because(error),
         ErrorKind::PermissionDenied => Error::refused(format!("cannot execute {program}")).because(error),
         _ => cannot(error),
@@ -210,14 +228,26 @@ pub fn start(start: &Start<'_>) -> Result<Running> {
     // Closes this process's writing ends of the pipe.
     drop(command);
     let identity = identity_or_exited(child.id());
+    let cgroup = match prepared.map(|prepared| prepared.run(child.id())).transpose() {
+        Ok(cgroup) => cgroup.flatten(),
+        Err(error) => {
+            let _ = child.kill().and_then(|()| child.wait());
+            return Err(error);
+        }
+    };
     #[cfg(target_os = "linux")]
     let watch = rustix::process::pidfd_open(Pid::from_child(&child), rustix::process::PidfdFlags::empty()).ok();
     #[cfg(not(target_os = "linux"))]
     let watch = None;
-    Ok(Running { child, identity, job: start.job.to_owned(), watch, printed })
+    Ok(Running { child, identity, job: start.job.to_owned(), watch, printed, cgroup })
 }
 
 impl Running {
+    /// Returns whether limits hold for all its processes together.
+    pub fn has_cgroup(&self) -> bool {
+        self.cgroup.is_some()
+    }
+
     /// Waits until it exits, the timeout passes, or `also` is readable.
     pub fn wait(&mut self, timeout: Duration, also: &impl std::os::fd::AsFd) -> Result<Option<Ended>> {
         let until = Instant::now() + timeout;
@@ -237,7 +267,7 @@ impl Running {
         let status = self.child.try_wait();
         let status = status.map_err(|error| Error::unavailable("cannot watch the command").because(error))?;
         let Some(status) = status else { return Ok(None) };
-        Ok(Some(Ended { code: status.code(), signal: status.signal(), dropped: 0 }))
+        Ok(Some(Ended { code: status.code(), signal: status.signal(), dropped: 0, hits: Hits::default() }))
     }
 
     /// Stops it and everything that it started: SIGTERM first, SIGKILL after the grace period. Returns how it exited.
@@ -266,6 +296,10 @@ impl Running {
         }
         let mut ended = ended.ok_or_else(|| Error::unavailable("the command could not be killed"))?;
         ended.dropped = self.printed.recv_timeout(EXIT_TIMEOUT).unwrap_or_default();
+        if let Some(cgroup) = &self.cgroup {
+            ended.hits = cgroup.hits();
+            cgroup.remove();
+        }
         Ok(ended)
     }
 
@@ -292,6 +326,7 @@ pub fn kill_remaining(job: &str, supervisor: &ProcessIdentity, grace_period: Dur
     while !remaining().is_empty() && Instant::now() < until {
         wait_for_any(&mut [], POLL_INTERVAL);
     }
+    sandbox::remove_cgroup_of(job);
     found
 }
 
@@ -405,6 +440,7 @@ mod tests {
             log: &log,
             log_limit: limit,
             secrets: &Secrets::default(),
+            confinement: None,
         })
         .expect("the command starts")
     }
@@ -419,7 +455,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (also, _writer) = std::io::pipe().unwrap();
         let ended = finish(run("echo one; echo two >&2; exit 3", dir.path(), 1 << 20), &also);
-        assert_eq!(ended, Ended { code: Some(3), signal: None, dropped: 0 });
+        assert_eq!(ended, Ended { code: Some(3), signal: None, dropped: 0, hits: Hits::default() });
         let log = dir.path().join("output.log");
         assert_eq!(tail(&log, 1000).bytes, b"one\ntwo\n");
         let ended = finish(run("head -c 5000000 /dev/zero; echo end", dir.path(), 100_000), &also);
@@ -436,7 +472,16 @@ mod tests {
         let log = dir.path().join("log");
         let secrets = Secrets::default();
         let (job, dir) = ("x", dir.path());
-        let request = Start { job, command: &command, dir, variables: &[], log: &log, log_limit: 1, secrets: &secrets };
+        let request = Start {
+            job,
+            command: &command,
+            dir,
+            variables: &[],
+            log: &log,
+            log_limit: 1,
+            secrets: &secrets,
+            confinement: None,
+        };
         let error = start(&request).err().unwrap();
         assert!(error.full_message().contains("no-such-program"), "{}", error.full_message());
     }

@@ -5,10 +5,11 @@
 //! its own directory. [`history`] reads the versions of a file. [`merge_driver`] configures git's merge driver and
 //! reads files that git could not merge, [`mod@sync`] merges a ledger with its remote, and [`upstream`] reads the project's
 //! default branch. [`jobs`] runs the command of a job,
-//! [`job_log`] keeps its output.
+//! [`sandbox`] confines it, [`job_log`] keeps its output.
 
 pub mod job_log;
 pub mod jobs;
+pub mod sandbox;
 pub mod sync;
 mod vcs;
 pub mod workspaces;

@@ -7,15 +7,16 @@ use std::process::ExitCode;
 use serde::Serialize;
 use waypost_core::clock::{MAX_AHEAD_MS, Reading, TOLERANCE_MS};
 use waypost_core::ledger::audit::{Audit, CONFLICT_MARKER};
-use waypost_core::model::{WorkspaceStatus, Worktree};
+use waypost_core::model::{SandboxMode, WorkspaceStatus, Worktree};
 use waypost_core::op::{ListWorktrees, RepairClock};
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::{check_private, kernel_time_ms, sweep_temporaries};
 use waypost_ledger::LedgerFile;
+use waypost_workspace::sandbox::has_cgroups;
 use waypost_workspace::workspaces::repair_mirror;
-use waypost_workspace::{git_version, has_known_fixes, restore_ids};
+use waypost_workspace::{git_version, has_known_fixes, restore_ids, sandbox};
 
 use crate::CommandContext;
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
@@ -77,6 +78,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut findings = Vec::new();
     tools(&mut findings, &place);
     configuration(&mut findings, &place);
+    sandbox_of_jobs(&mut findings, &place);
     permissions(&mut findings, &place, args.fix);
     identity(&mut findings, &place, args.fix);
     if place.checkout.is_some() {
@@ -204,6 +206,23 @@ fn tools(findings: &mut Vec<Finding>, place: &Place) {
             detail: error.full_message(),
             action: Some("install git: adding and removing worktrees needs it".to_owned()),
         },
+    });
+}
+
+/// Reports what can restrict jobs on this machine.
+fn sandbox_of_jobs(findings: &mut Vec<Finding>, place: &Place) {
+    let mode = place.config.text("jobs.sandbox").and_then(|mode| mode.parse().ok());
+    let limits = if has_cgroups() { "all processes of a job together" } else { "each process of a job" };
+    let refused = sandbox::mechanism(mode.unwrap_or(SandboxMode::On)).err();
+    findings.push(match refused {
+        Some(error) => Finding {
+            check: "sandbox",
+            // Without the setting only jobs that come over HTTP are refused.
+            verdict: if mode.is_some() { Verdict::Warning } else { Verdict::Ok },
+            detail: format!("jobs cannot run in a sandbox: {}", error.full_message()),
+            action: error.hints().first().cloned(),
+        },
+        None => ok("sandbox", format!("{} can restrict jobs; a memory limit holds for {limits}", sandbox::available())),
     });
 }
 

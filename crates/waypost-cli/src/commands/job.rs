@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use waypost_core::model::{JobStatus, Strategy, WorkspaceStatus};
+use waypost_core::model::{JobStatus, SandboxMode, Strategy, WorkspaceStatus};
 use waypost_core::op::{JobView, ListJobs, NoteJob, Operation as _, ShowJob};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
@@ -37,6 +37,7 @@ use waypost::workspaces;
   way job start -- make test                       streams the log, exits with the job's exit code
   way job start --task build --agent me -- ./agent.sh
   way job start --detach --timeout 1h -- claude -p 'fix the tests'
+  way job start --sandbox --no-network --memory-limit 4GiB -- cargo test --offline
   way job list
   way job logs -f jb_4k2j
   way job cancel jb_4k2j
@@ -61,6 +62,9 @@ enum Command {
     Deliver(DeliverArgs),
     #[command(hide = true)]
     Supervise(OneArgs),
+    /// Restrict this process as its supervisor says, and execute the command of a job
+    #[command(hide = true)]
+    Confine,
 }
 
 /// Run a command in its own workspace
@@ -155,6 +159,20 @@ pub(crate) struct HowArgs {
     /// Variable of your environment to pass to the job; may be given repeatedly
     #[arg(long, value_name = "NAME")]
     env: Vec<String>,
+    /// Let the job use only its own files: on, off, landlock or bubblewrap. It can change its workspace and read
+    /// programs; jobs.sandbox_read and jobs.sandbox_write name further paths [default: configured, else off]
+    #[arg(long, value_name = "MODE", num_args = 0..=1, require_equals = true, default_missing_value = "on",
+        value_parser = parse_enum::<SandboxMode>)]
+    sandbox: Option<SandboxMode>,
+    /// Give the job a network of its own, with nothing but a loopback interface
+    #[arg(long)]
+    no_network: bool,
+    /// Maximum memory of the processes of the job together
+    #[arg(long, value_name = "BYTES", value_parser = parse_bytes)]
+    memory_limit: Option<u64>,
+    /// Maximum number of processes and threads of the job
+    #[arg(long, value_name = "N")]
+    process_limit: Option<u32>,
 }
 
 /// List jobs
@@ -263,6 +281,10 @@ struct DeliverArgs {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    if matches!(args.command, Command::Confine) {
+        // Before anything of the place is read: the process has the environment of the job.
+        return waypost_workspace::sandbox::enter().map(ExitCode::from);
+    }
     // The global option --repo names the repository of the job.
     let mut session = if matches!(args.command, Command::Start(_)) { cx.session_to_write()? } else { cx.session()? };
     if let Command::Supervise(args) = &args.command {
@@ -283,7 +305,9 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             let workspace = workspaces::find(session, &args.job)?.workspace;
             ws::deliver(cx, session, &workspace, &args.how)
         }
-        Command::Supervise(_) => Err(Error::internal("supervise is handled before the other commands")),
+        Command::Supervise(_) | Command::Confine => {
+            Err(Error::internal("supervise and confine are handled before the other commands"))
+        }
     }
 }
 
@@ -308,6 +332,10 @@ impl HowArgs {
             timeout_ms: self.timeout.or(defaults.timeout_ms),
             size_limit: self.size_limit.or(defaults.size_limit),
             cleanup,
+            sandbox: self.sandbox.or(defaults.sandbox),
+            network: if self.no_network { Some(false) } else { defaults.network },
+            memory_limit: self.memory_limit.or(defaults.memory_limit),
+            process_limit: self.process_limit.or(defaults.process_limit),
             env: defaults.env.into_iter().chain(self.env.clone()).collect(),
             ..defaults
         }

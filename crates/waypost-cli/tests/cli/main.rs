@@ -12,6 +12,7 @@ mod bad_input;
 mod bases;
 mod clocks;
 mod commands;
+mod confinement;
 mod crash;
 mod graphs;
 mod homes;

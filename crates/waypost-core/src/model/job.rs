@@ -48,6 +48,20 @@ impl JobStatus {
     }
 }
 
+text_enum! {
+    /// How the files that a job can use are restricted.
+    SandboxMode: "a kind of sandbox" {
+        /// Not at all.
+        Off = "off",
+        /// With bubblewrap and Landlock, or with the one of them that works on the machine.
+        On = "on",
+        /// With Landlock.
+        Landlock = "landlock",
+        /// With bubblewrap, and also with Landlock if the kernel has it.
+        Bubblewrap = "bubblewrap",
+    }
+}
+
 /// A phase of a job.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Phase {

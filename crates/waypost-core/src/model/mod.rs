@@ -22,7 +22,7 @@ pub use agent::{Agent, AgentStatus, ProcessIdentity, Role};
 pub use answer::SavedAnswer;
 pub use checkpoint::{Checkpoint, CheckpointKind};
 pub use event::{Event, EventQuery, NewEvent, kind};
-pub use job::{Job, JobQuery, JobStatus, LogPiece, Phase};
+pub use job::{Job, JobQuery, JobStatus, LogPiece, Phase, SandboxMode};
 pub use lease::{Lease, describe_end};
 pub use machine::Machine;
 pub use message::{Message, MessageKind, MessageState, Urgency};

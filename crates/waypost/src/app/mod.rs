@@ -19,12 +19,13 @@ use std::time::Duration;
 use serde_json::Value;
 use waypost_core::context::Authority;
 use waypost_core::nearest::nearest;
-use waypost_core::op::{self, Description, Effect, OperationEntry};
+use waypost_core::op::{self, Description, Effect, Operation as _, OperationEntry};
 use waypost_core::{Error, Result};
 
 use crate::access::Grant;
 use crate::challenge::Challenge;
 use crate::idempotency;
+use crate::jobs;
 use crate::ops;
 use crate::origin::Origin;
 use crate::place::Place;
@@ -140,6 +141,7 @@ impl App {
             executor.note(&call.who);
         }
         let found = admit(&call)?;
+        self.executor.set_defaults(&mut call);
         let page = Page::limit(&mut call, found);
         let reply = match found {
             Found::App(entry) => self.run_app_operation(entry, call),
@@ -175,6 +177,7 @@ impl App {
                 return None;
             }
         };
+        self.executor.set_defaults(&mut call);
         match (found, &self.executor) {
             // To check a worktree of the caller, a thread waits for the store.
             (Found::Store(entry), Executor::GroupCommit(executor)) if call.from.is_none() => {
@@ -271,6 +274,13 @@ impl App {
 }
 
 impl Executor {
+    /// Sets what a server decides about a call that says nothing about it.
+    fn set_defaults(&self, call: &mut Call) {
+        if matches!(self, Executor::GroupCommit(_)) && call.operation == op::CreateJobRecord::NAME {
+            jobs::sandbox_if_queued(&mut call.arguments);
+        }
+    }
+
     fn place(&self, who: &Who) -> Result<Place> {
         let place = match self {
             Executor::OneProcess(executor) => executor.place()?,

@@ -77,6 +77,17 @@ pub static KEYS: &[Key] = &[
     personal("jobs.env", ValueKind::Words, None, "further environment variables that jobs inherit"),
     personal("jobs.grace", ValueKind::Duration, Some("3s"), "time between asking a job to end and killing it"),
     personal("jobs.log_limit", ValueKind::Bytes, Some("64MiB"), "maximum size of the kept output of a job"),
+    personal("jobs.memory_limit", ValueKind::Bytes, None, "maximum memory of the processes of a job together"),
+    personal("jobs.network", ValueKind::Choice(&["on", "off"]), Some("on"), "whether jobs can use the network"),
+    personal("jobs.process_limit", ValueKind::Number, None, "maximum number of processes and threads of a job"),
+    personal(
+        "jobs.sandbox",
+        ValueKind::Choice(&["off", "on", "landlock", "bubblewrap"]),
+        None,
+        "whether jobs can use only their own files [default: off, and on for jobs that come over HTTP]",
+    ),
+    personal("jobs.sandbox_read", ValueKind::Paths, None, "further paths that jobs in a sandbox can read"),
+    personal("jobs.sandbox_write", ValueKind::Paths, None, "further paths that jobs in a sandbox can change"),
     personal(
         "jobs.shared_log",
         ValueKind::Bytes,

@@ -4,6 +4,7 @@
 //! lease, and records how the command ended. If a supervisor is gone, the next process that lists jobs reaps its job.
 
 mod base;
+mod confine;
 pub(crate) mod reap;
 mod shared_log;
 mod socket;
@@ -16,7 +17,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::{JobId, RepositoryId, WorktreeId};
-use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, Strategy};
+use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, SandboxMode, Strategy};
 use waypost_core::op::{CancelJob, CreateJobRecord, FinishJob, JobView, ListEvents, ListWorktrees, ShowJob, ShowTask};
 use waypost_core::work::base::{HEAD, PLAN};
 use waypost_core::{Error, Result};
@@ -80,9 +81,28 @@ pub struct Settings {
     /// Names of further environment variables that it inherits.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub env: Vec<String>,
+    /// How its files are restricted. None: not at all, or as the machine is configured that takes it from the queue.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sandbox: Option<SandboxMode>,
+    /// Whether it may use the network. None: yes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub network: Option<bool>,
+    /// Maximum memory of its processes together, in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub memory_limit: Option<u64>,
+    /// Maximum number of its processes and threads.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub process_limit: Option<u32>,
     /// The process that starts its supervisor. None if it waits for a worker.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub launcher: Option<ProcessIdentity>,
+}
+
+impl Settings {
+    /// Returns whether the job can use only its own files.
+    fn is_in_sandbox(&self) -> bool {
+        self.sandbox.is_some_and(|mode| mode != SandboxMode::Off)
+    }
 }
 
 /// A new job.
@@ -153,11 +173,27 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
     session.call_once(key, operation)
 }
 
+/// Sets the default of jobs that come over HTTP in the arguments of [`CreateJobRecord`], if the job waits for a worker. A
+/// job that its caller starts is not the server's.
+pub(crate) fn sandbox_if_queued(arguments: &mut Value) {
+    let settings = &mut arguments["settings"];
+    if settings.is_null() {
+        *settings = Value::Object(serde_json::Map::new());
+    }
+    let Some(settings) = settings.as_object_mut() else { return };
+    if settings.get("launcher").is_none_or(Value::is_null) && settings.get("sandbox").is_none_or(Value::is_null) {
+        settings.insert("sandbox".to_owned(), SandboxMode::On.as_str().into());
+    }
+}
+
 /// Refuses a job with settings that cannot work, before it is recorded and before it claims its task.
 ///
 /// Only this machine is checked: a job for another one is checked there, by its supervisor.
 fn check(session: &mut Session, request: &Request) -> Result<()> {
     let is_here = !request.next && request.settings.launcher.is_some();
+    if request.settings.launcher.is_some() {
+        confine::check(&request.settings)?;
+    }
     if !is_here || request.settings.strategy == Some(Strategy::InPlace) {
         return Ok(());
     }
@@ -324,6 +360,10 @@ pub fn default_settings(session: &Session) -> Settings {
         log_limit: size("jobs.log_limit"),
         cleanup: Some(config.text("workspaces.cleanup_on_complete").as_deref() == Some("true")),
         env: config.list("jobs.env"),
+        sandbox: config.text("jobs.sandbox").and_then(|mode| mode.parse().ok()),
+        network: (config.text("jobs.network").as_deref() == Some("off")).then_some(false),
+        memory_limit: size("jobs.memory_limit"),
+        process_limit: config.text("jobs.process_limit").and_then(|number| number.parse().ok()),
         ..Settings::default()
     }
 }

@@ -1,7 +1,7 @@
 //! The supervisor of one job: creates its workspace, runs its command, and records how it ended.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use jiff::SignedDuration;
@@ -12,10 +12,12 @@ use waypost_core::op::{
     ShowJob, ShowTask,
 };
 use waypost_core::{Error, Kind, Result, path_text};
-use waypost_fs::{create_private_dir, replace};
-use waypost_workspace::jobs::{self as processes, Ended, Running, Start};
+use waypost_fs::{FileIdentity, create_private_dir, remove_tree, replace};
+use waypost_workspace::jobs::{self as processes, Ended, Hits, Running, Start};
+use waypost_workspace::sandbox::Confinement;
 
 use super::base::{self, Base};
+use super::confine;
 use super::shared_log::SharedLog;
 use super::socket::{Serve, Served};
 use super::{Settings, finish_operation, log_path, records_dir, settings, store_of};
@@ -65,7 +67,7 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
     let machine = workspaces::machine(session)?;
     let supervisor = processes::own_identity();
     let job = session.write(BeginSupervision { job: id.to_owned(), machine, supervisor })?;
-    let settings = settings(&job.job)?;
+    let settings = confine::for_this_machine(session, settings(&job.job)?);
     let mut log = SharedLog::of(session, &job.job)?;
     let prepared = prepare(session, &job, &settings, &shutdown);
     let (outcome, dirs) = match prepared {
@@ -87,6 +89,9 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
     let printed = String::from_utf8_lossy(&printed).replace('\0', "").trim_end().to_owned();
     operation.output = Some(printed).filter(|printed| !printed.is_empty());
     let ended = record_end(session, &operation, log.as_mut())?;
+    if let Some(temporary) = dirs.as_ref().map(|dirs| &dirs.temporary) {
+        remove_temporary(temporary);
+    }
     if let Some(workspace) = dirs.and_then(|dirs| dirs.workspace) {
         clean_up(session, &ended.job, &workspace, &settings);
     }
@@ -98,6 +103,8 @@ struct JobDirs {
     workspace: Option<Workspace>,
     dir: PathBuf,
     context: PathBuf,
+    /// The directory of temporary files of a job in a sandbox.
+    temporary: PathBuf,
 }
 
 impl From<Error> for Stop {
@@ -114,11 +121,13 @@ fn prepare(
     shutdown: &ShutdownSignal,
 ) -> Result<JobDirs, Stop> {
     let job = &view.job;
+    confine::check(settings)?;
+    let temporary = records_dir(session, &job.id)?.join("tmp");
     let dirs = if settings.strategy == Some(Strategy::InPlace) {
         let context = records_dir(session, &job.id)?.join("context");
         create_private_dir(&context)
             .map_err(|error| Stop::Failed(format!("cannot create {}: {error}", context.display())))?;
-        JobDirs { workspace: None, dir: job.work_dir.clone(), context }
+        JobDirs { workspace: None, dir: job.work_dir.clone(), context, temporary }
     } else if let Some(known) = &settings.workspace {
         let known = workspaces::find(session, known)?.workspace;
         let workspace = workspaces::reuse(session, &known, job)?;
@@ -128,16 +137,20 @@ fn prepare(
             note_job(session, job, |operation| operation.warning = Some(warning))?;
         }
         let context = workspaces::plan_of(&workspace)?.context();
-        JobDirs { dir: workspace.path.clone(), workspace: Some(workspace), context }
+        JobDirs { dir: workspace.path.clone(), workspace: Some(workspace), context, temporary }
     } else {
         let created = create_workspace(session, job, settings, shutdown)?;
         for note in &created.notes {
             note_job(session, job, |operation| operation.warning = Some(note.clone()))?;
         }
         let context = workspaces::plan_of(&created.workspace)?.context();
-        JobDirs { dir: created.workspace.path.clone(), workspace: Some(created.workspace), context }
+        JobDirs { dir: created.workspace.path.clone(), workspace: Some(created.workspace), context, temporary }
     };
     write_context(session, view, &dirs)?;
+    if settings.is_in_sandbox() {
+        create_private_dir(&dirs.temporary)
+            .map_err(|error| Stop::Failed(format!("cannot create {}: {error}", dirs.temporary.display())))?;
+    }
     if session.read(ShowJob { job: job.id.to_string() })?.job.cancelled_at.is_some() {
         return Err(Stop::Cancelled);
     }
@@ -281,6 +294,9 @@ fn variables(
     set("WAYPOST_WORKSPACE", dirs.dir.clone().into());
     set("WAYPOST_CONTEXT_DIR", dirs.context.clone().into());
     set("WAYPOST_TOKEN", token.into());
+    if settings.is_in_sandbox() {
+        set("TMPDIR", dirs.temporary.clone().into());
+    }
     set("WAYPOST_DB", store);
     if let Some(home) = &session.place.home {
         set("WAYPOST_HOME", home.0.clone().into());
@@ -294,6 +310,9 @@ fn variables(
     if let Some(epoch) = job.epoch {
         set("WAYPOST_EPOCH", epoch.to_string().into());
     }
+    // Through the agent, a job could use keys that it cannot read.
+    let is_named = settings.env.iter().any(|name| name == confine::SSH_AUTH_SOCK);
+    all.retain(|(name, _)| is_named || !settings.is_in_sandbox() || name != confine::SSH_AUTH_SOCK);
     all
 }
 
@@ -318,6 +337,7 @@ fn run(
     let store = socket.as_ref().map_or_else(|| store_of(session), Served::address);
     let variables = variables(session, view, settings, dirs, (store, &token));
     let command = command(job, dirs);
+    let confinement = confine(session, job, settings, dirs, &command)?;
     let mut running = processes::start(&Start {
         job: job.id.as_str(),
         command: &command,
@@ -326,6 +346,7 @@ fn run(
         log: &log,
         log_limit: settings.log_limit.unwrap_or(DEFAULT_LOG_BYTES),
         secrets: &session.place.secrets(),
+        confinement: confinement.as_ref(),
     })
     .map_err(|error| match error.kind() {
         Kind::NotFound => Stop::NotStarted(super::NO_PROGRAM, error.full_message()),
@@ -345,13 +366,69 @@ fn run(
         // The job was just cancelled, or the store is unavailable. Do not run it unsupervised.
         Err(error) => Err(Stop::Failed(error.full_message())),
     };
-    match watched {
-        Ok(ended) => Ok(running.end(grace, Some(ended))?),
-        Err(stop) => {
-            running.end(grace, None)?;
-            Err(stop)
+    let per_process = settings.memory_limit.filter(|_| !running.has_cgroup());
+    let (ended, outcome) = match watched {
+        Ok(ended) => {
+            let ended = running.end(grace, Some(ended))?;
+            (ended.clone(), Ok(ended))
+        }
+        Err(stop) => (running.end(grace, None)?, Err(stop)),
+    };
+    for warning in limit_warnings(settings, ended.hits, per_process) {
+        if let Err(error) = note_job(session, job, |operation| operation.warning = Some(warning)) {
+            log::warn!("{}", error.full_message());
         }
     }
+    outcome
+}
+
+/// Removes the temporary files of a job that was in a sandbox.
+fn remove_temporary(dir: &Path) {
+    let removed = FileIdentity::of(dir).map(|identity| remove_tree(dir, identity));
+    if let Ok(Err(error)) = removed {
+        log::warn!("{}", error.full_message());
+    }
+}
+
+/// Returns the restrictions of a job, and records them.
+fn confine(
+    session: &mut Session,
+    job: &Job,
+    settings: &Settings,
+    dirs: &JobDirs,
+    command: &[String],
+) -> Result<Option<Confinement>, Stop> {
+    let plan = dirs.workspace.as_ref().map(workspaces::plan_of).transpose()?;
+    let own = confine::Dirs { plan: plan.as_ref(), dir: &dirs.dir, context: &dirs.context, temporary: &dirs.temporary };
+    let confinement = confine::confinement(session, settings, &own, command)?;
+    if let Some(confinement) = &confinement {
+        let detail = confine::describe(confinement)?;
+        let is_unreachable = !confinement.network && session.is_served();
+        note_job(session, job, |operation| {
+            operation.phase = Some("confined".to_owned());
+            operation.detail = Some(detail);
+            let warning = "it has no network: commands of way in it cannot reach the server of its store";
+            operation.warning = is_unreachable.then(|| warning.to_owned());
+        })?;
+    }
+    Ok(confinement)
+}
+
+/// Describes which limits of a job took effect, and which is weaker than it says.
+fn limit_warnings(settings: &Settings, hits: Hits, per_process: Option<u64>) -> Vec<String> {
+    let mut warnings = Vec::new();
+    if let Some(limit) = per_process {
+        let limit = crate::bytes::humanize(limit);
+        warnings.push(format!("the memory limit of {limit} was that of each process: there is no cgroup for the job"));
+    }
+    if let (Some(limit), true) = (settings.memory_limit, hits.killed > 0) {
+        let limit = crate::bytes::humanize(limit);
+        warnings.push(format!("{} of its processes were killed at the memory limit of {limit}", hits.killed));
+    }
+    if let (Some(limit), true) = (settings.process_limit, hits.refused > 0) {
+        warnings.push(format!("it tried to exceed the limit of {limit} processes"));
+    }
+    warnings
 }
 
 /// Returns the command. A relative path of a program that is not in the workspace refers to the directory in which the

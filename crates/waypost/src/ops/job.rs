@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::context::Authority;
 use waypost_core::id::RepositoryId;
-use waypost_core::model::{JobStatus, Strategy};
+use waypost_core::model::{JobStatus, SandboxMode, Strategy};
 use waypost_core::op::{Access, CreateJobRecord, Effect, JobAccess, JobView, Operation, ShowJob};
 use waypost_core::{Error, Result};
 use waypost_workspace::{job_log, jobs as processes};
@@ -80,6 +80,18 @@ pub struct CreateJob {
     /// Whether to remove the workspace after the job has ended.
     #[serde(default)]
     cleanup: Option<bool>,
+    /// Whether it can use only its own files, and by which means [default: as the server is configured, else on].
+    #[serde(default)]
+    sandbox: Option<SandboxMode>,
+    /// Whether it can use the network [default: as the server is configured].
+    #[serde(default)]
+    network: Option<bool>,
+    /// Maximum memory of its processes together, in bytes.
+    #[serde(default)]
+    memory_limit: Option<u64>,
+    /// Maximum number of its processes and threads.
+    #[serde(default)]
+    process_limit: Option<u32>,
 }
 
 /// Reads the log of a job.
@@ -175,6 +187,11 @@ fn create(session: &mut Session, request: CreateJob, key: Option<&str>) -> Resul
         timeout_ms: request.timeout_ms.or(defaults.timeout_ms),
         size_limit: request.size_limit.or(defaults.size_limit),
         cleanup: request.cleanup.or(defaults.cleanup),
+        // The owner of the server did not type this command.
+        sandbox: request.sandbox.or(defaults.sandbox).or(Some(SandboxMode::On)),
+        network: request.network.or(defaults.network),
+        memory_limit: request.memory_limit.or(defaults.memory_limit),
+        process_limit: request.process_limit.or(defaults.process_limit),
         launcher: request.machine.is_none().then(processes::own_identity),
         ..defaults
     };

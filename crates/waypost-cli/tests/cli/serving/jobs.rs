@@ -131,7 +131,8 @@ fn t13_the_token_of_a_job_is_valid_for_that_job_while_it_runs() {
     let server = Server::with_commit();
     let file = server.sandbox.path("token");
     let script = format!("echo $WAYPOST_TOKEN > {0}.new; mv {0}.new {0}; exec sleep 600", file.display());
-    let job = server.run(&json!({ "command": ["sh", "-c", script] }));
+    // The script uses a file of the test.
+    let job = server.run(&json!({ "command": ["sh", "-c", script], "sandbox": "off" }));
     until("the job wrote its token", || file.exists());
     let token = fs::read_to_string(&file).unwrap().trim().to_owned();
     let id = job["id"].as_str().unwrap();
@@ -190,7 +191,7 @@ fn p34_the_output_of_a_job_is_streamed_as_it_is_printed() {
     };
     let go = ["go-1", "go-2"].map(|name| server.sandbox.path(name));
     // One job that the server started, and one that another process started.
-    let ours = server.run(&json!({ "command": ["sh", "-c", script(&go[0])] }));
+    let ours = server.run(&json!({ "command": ["sh", "-c", script(&go[0])], "sandbox": "off" }));
     let theirs = server.way(&["job", "start", "--detach", "--json", "--", "sh", "-c", &script(&go[1])]).data();
     for (job, go) in [&ours, &theirs].into_iter().zip(&go) {
         let path = format!("/api/v1/jobs/{}/log", job["id"].as_str().unwrap());
@@ -233,7 +234,8 @@ fn a_command_on_another_machine_follows_the_log_of_a_job() {
     let server = Server::with_commit();
     let go = server.sandbox.path("go");
     let script = format!("echo one; until [ -e {} ]; do sleep 0.02; done; seq 20000", go.display());
-    let job = server.run(&json!({ "command": ["sh", "-c", script] }));
+    // The script uses a file of the test.
+    let job = server.run(&json!({ "command": ["sh", "-c", script], "sandbox": "off" }));
     let id = job["id"].as_str().unwrap();
     // Another home stands for another machine.
     let elsewhere = server.sandbox.dir("elsewhere");
@@ -349,7 +351,7 @@ fn p15_p30_metrics_count_jobs_by_status_and_measure_their_setup_and_workspaces()
 fn f54_a_job_requested_when_the_server_was_killed_is_not_run_twice() {
     let mut server = Server::with_commit();
     let ran = server.sandbox.path("ran");
-    let body = json!({ "command": ["sh", "-c", format!("echo once >> {}", ran.display())] });
+    let body = json!({ "command": ["sh", "-c", format!("echo once >> {}", ran.display())], "sandbox": "off" });
     let ask = |server: &Server| server.ask("POST", "/api/v1/jobs").with("Idempotency-Key", "k").json(&body).send();
     let jobs = |server: &Server| server.way(&["job", "list", "--json"]).data().as_array().unwrap().clone();
     // The job is recorded, and the client has not received the answer.
@@ -378,7 +380,8 @@ fn f55_a_slow_reader_of_a_log_is_told_what_is_missing_and_delays_no_other_reader
     let server = Server::with_commit_and(&["--config", "jobs.log_limit=64KB"]);
     let go = server.sandbox.path("go");
     let script = format!("echo first; until [ -e {} ]; do sleep 0.02; done; yes | head -c 12000000", go.display());
-    let job = server.run(&json!({ "command": ["sh", "-c", script] }));
+    // The script uses a file of the test.
+    let job = server.run(&json!({ "command": ["sh", "-c", script], "sandbox": "off" }));
     let path = format!("/api/v1/jobs/{}/log", job["id"].as_str().unwrap());
     let mut slow = Stream::open(server.ask("GET", &path));
     server.sandbox.write(&go, "");

@@ -83,6 +83,7 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Extra("job start", "--env"), "names variables of the caller's environment, which a server does not have"),
     (Extra("job start", "--queue"), "the operation runs a job on the machine of the server"),
     (Renamed("create_job", "machine", "--on"), "reads better in a command"),
+    (Renamed("create_job", "network", "--no-network"), "the command only takes the network away"),
     (Extra("job start", "--workspace"), "missing: the operation cannot run a job in an existing workspace"),
     (OneRequires("note_job", "job"), "the default is WAYPOST_JOB, which every job has"),
     (Absent("note_job", "warning"), "missing: a job cannot record a warning about itself"),

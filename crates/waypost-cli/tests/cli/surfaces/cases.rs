@@ -308,8 +308,8 @@ fn jobs() -> Vec<Case> {
     vec![
         case(
             "create_job",
-            json!({ "command": ["sh", "-c", "echo hello; exec sleep 60"] }),
-            "job start --detach -- sh -c 'echo hello; exec sleep 60'",
+            json!({ "command": ["sh", "-c", "echo hello; exec sleep 60"], "sandbox": "on", "memory_limit": 500_000_000 }),
+            "job start --detach --sandbox --memory-limit 500MB -- sh -c 'echo hello; exec sleep 60'",
         ),
         case(
             "note_job",
