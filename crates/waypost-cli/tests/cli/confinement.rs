@@ -66,7 +66,7 @@ fn a_job_in_a_sandbox_cannot_read_the_home_directory_or_write_outside_its_worksp
         let script = format!(
             "{READ}; ls ~/.ssh; echo changed > {file}; truncate -s 0 {file}; rm -f {file}; touch {dir}/new; \
              echo hook > {repo}/.git/hooks/pre-commit; echo x >> {repo}/.git/config; echo x >> {repo}/file; \
-             echo x >> {repo}/.git/waypost/config.toml; echo x >> ~/.waypost/config.toml; cat ~/.waypost/token; \
+             true >> {repo}/.git/waypost/state.db && echo canary; echo x >> {repo}/.git/waypost/config.toml; echo x >> ~/.waypost/config.toml; cat ~/.waypost/token; \
              echo mine > file && echo temporary > \"$TMPDIR/file\" && cat file \"$TMPDIR/file\"",
             file = outside_file.display(),
             dir = outside.display(),

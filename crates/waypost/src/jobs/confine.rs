@@ -10,7 +10,7 @@ use waypost_workspace::workspaces::Plan;
 
 use super::{Settings, default_settings};
 use crate::bytes;
-use crate::place::{DOT_DIR, Location, expand};
+use crate::place::{DOT_DIR, expand};
 use crate::session::Session;
 
 /// The variable of the agent that holds the user's SSH keys.
@@ -78,9 +78,6 @@ const HOME: &[&str] = &[
     "go/pkg",
 ];
 
-/// The files of a SQLite store, by what follows its name.
-const STORE_FILES: &[&str] = &["", "-gate", "-reserve", "-shm", "-wal"];
-
 /// Refuses settings that cannot be applied on this machine.
 pub(super) fn check(settings: &Settings) -> Result<()> {
     let mode = settings.sandbox.unwrap_or(SandboxMode::Off);
@@ -123,6 +120,8 @@ pub(super) struct Dirs<'a> {
     pub(super) context: &'a Path,
     /// The directory of its temporary files.
     pub(super) temporary: &'a Path,
+    /// The directory of the socket through which it reaches the store, if it has one.
+    pub(super) socket: Option<&'a Path>,
 }
 
 /// Returns the restrictions of a job; none if it has none.
@@ -174,6 +173,7 @@ fn rules(session: &Session, dirs: &Dirs<'_>, command: &[String]) -> Result<Vec<R
     let program = command.first().map(Path::new).filter(|program| program.components().count() > 1);
     rules.add(Access::Read, program.map(|program| dirs.dir.join(program)));
     rules.add(Access::Write, [dirs.dir, dirs.context, dirs.temporary]);
+    rules.add(Access::Read, dirs.socket);
     if let Some(plan) = dirs.plan {
         rules.add(Access::Read, &plan.mirror);
         shared_repository(&mut rules, plan);
@@ -230,7 +230,7 @@ fn shared_repository(rules: &mut Rules, plan: &Plan) {
     }
 }
 
-/// Allows `way` to work in the job: with the store, the ledger and the register of workspaces.
+/// Allows `way` to work in the job: with the ledger and the register of workspaces.
 fn waypost_files(rules: &mut Rules, session: &Session) -> Result<()> {
     let place = &session.place;
     if let Some((home, _)) = &place.home {
@@ -245,17 +245,6 @@ fn waypost_files(rules: &mut Rules, session: &Session) -> Result<()> {
             let own = [DOT_DIR, ".git", ".jj", ".hg", ".sl"].map(|name| root.join(name));
             rules.add(Access::Read, own);
         }
-    }
-    if let Location::Sqlite(store) = &session.choice.location {
-        rules.add(Access::List, store.parent());
-        rules.add(
-            Access::Write,
-            STORE_FILES.iter().map(|end| {
-                let mut path = store.clone().into_os_string();
-                path.push(end);
-                PathBuf::from(path)
-            }),
-        );
     }
     Ok(())
 }

@@ -1,5 +1,5 @@
-//! The socket through which the processes of a job reach the store. They do not get the address of the store itself,
-//! which may contain a password.
+//! The socket through which the processes of a job reach the store. They do not get the store itself: its address may
+//! contain a password, and a sandbox must not reach its file.
 
 use std::ffi::OsString;
 use std::io::ErrorKind;
@@ -109,6 +109,11 @@ impl Served {
         let socket = JobSocket { place: session.place.clone(), listener, grant, token_hash, stop: stopped };
         let thread = thread::Builder::new().name("socket".to_owned()).spawn(move || socket.serve_when_used(serve));
         Ok(Served { thread: Some(thread.map_err(cannot)?), stop: Some(stop), path })
+    }
+
+    /// Returns the directory of the socket, which has nothing else in it.
+    pub(super) fn dir(&self) -> &Path {
+        self.path.parent().unwrap_or(&self.path)
     }
 
     /// Returns the socket as a value of `WAYPOST_DB`.

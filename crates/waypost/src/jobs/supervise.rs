@@ -329,15 +329,18 @@ fn run(
     let log = log_path(session, &job.id)?;
     let token = format!("{TOKEN_PREFIX}{}", tokens::random_hex(32));
     let token_hash = tokens::hash(&token);
-    // The address of a database may contain a password. A file and a server need none.
-    let socket = match &session.choice.location {
-        Location::Postgres(_) => Some(Served::start(session, view, token_hash.clone(), serve)?),
-        Location::Sqlite(_) | Location::UnnamedSqlite | Location::Server(_) => None,
+    // The address of a database may contain a password. A command that can write the file of a store can also queue jobs
+    // without a sandbox.
+    let needs_socket = match &session.choice.location {
+        Location::Postgres(_) => true,
+        Location::Sqlite(_) | Location::UnnamedSqlite => settings.is_in_sandbox(),
+        Location::Server(_) => false,
     };
+    let socket = needs_socket.then(|| Served::start(session, view, token_hash.clone(), serve)).transpose()?;
     let store = socket.as_ref().map_or_else(|| store_of(session), Served::address);
     let variables = variables(session, view, settings, dirs, (store, &token));
     let command = command(job, dirs);
-    let confinement = confine(session, job, settings, dirs, &command)?;
+    let confinement = confine(session, job, settings, (dirs, socket.as_ref()), &command)?;
     let mut running = processes::start(&Start {
         job: job.id.as_str(),
         command: &command,
@@ -395,11 +398,17 @@ fn confine(
     session: &mut Session,
     job: &Job,
     settings: &Settings,
-    dirs: &JobDirs,
+    (dirs, socket): (&JobDirs, Option<&Served>),
     command: &[String],
 ) -> Result<Option<Confinement>, Stop> {
     let plan = dirs.workspace.as_ref().map(workspaces::plan_of).transpose()?;
-    let own = confine::Dirs { plan: plan.as_ref(), dir: &dirs.dir, context: &dirs.context, temporary: &dirs.temporary };
+    let own = confine::Dirs {
+        plan: plan.as_ref(),
+        dir: &dirs.dir,
+        context: &dirs.context,
+        temporary: &dirs.temporary,
+        socket: socket.map(Served::dir),
+    };
     let confinement = confine::confinement(session, settings, &own, command)?;
     if let Some(confinement) = &confinement {
         let detail = confine::describe(confinement)?;
