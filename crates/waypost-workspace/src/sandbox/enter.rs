@@ -20,7 +20,7 @@ const MAX_STAGE_BYTES: u64 = 16 << 20;
 /// exit code of a shell. The supervisor has the reason then.
 pub fn enter() -> Result<u8> {
     let no_supervisor = |error: std::io::Error| {
-        Error::invalid("only the supervisor of a job runs this command").because(error).hint("way job start")
+        Error::refused("only the supervisor of a job runs this command").because(error).hint("way job start")
     };
     // The copy is closed when the command is executed, which tells the supervisor that it runs.
     let socket =
