@@ -144,7 +144,10 @@ impl Session {
         if let Backend::Remote(remote) = &mut store {
             let (repository, worktree) = (caller.repository.clone(), caller.worktree.clone());
             let standing = caller.standing;
-            remote.caller.origin = identity_error.is_none().then_some(Origin { repository, worktree, standing });
+            // In a workspace whose owner is on another machine, the repository may be another one than the worktree's. The
+            // server then uses its own worktree.
+            let is_known = identity_error.is_none() && worktree.repository_id == repository.id;
+            remote.caller.origin = is_known.then_some(Origin { repository, worktree, standing });
         }
         let mut session =
             Session { place, choice, store, caller, entropy, identity_error, warnings: Warnings::default() };

@@ -44,7 +44,7 @@ const DEFAULT_LOG_BYTES: u64 = 64 << 20;
 /// Time between asking a job to end and killing it, if `jobs.grace` is not set.
 const DEFAULT_GRACE: Duration = Duration::from_secs(3);
 /// Prefix of the tokens of jobs.
-pub(super) const TOKEN_PREFIX: &str = "wpj_";
+pub(super) const TOKEN_PREFIX: &str = crate::client::JOB_TOKEN_PREFIX;
 
 /// Why the supervisor ends a job before its command ends.
 enum Stop {
