@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -18,11 +19,26 @@ pub(crate) const UNPRIVILEGED_UID: u32 = 65534;
 /// The variable that names the file with the counts of a program that is instrumented to measure coverage.
 const PROFILE_FILE: &str = "LLVM_PROFILE_FILE";
 
+/// A secret in the environment of every command: no file may contain it when a test ends.
+const CANARY: (&str, &str) = ("SANDBOX_PASSWORD", "canary-5f0d41e7c9a84b62");
+/// Larger files are not searched for it.
+const MAX_SEARCHED_BYTES: u64 = 4 * 1024 * 1024;
+
 /// A directory with its own home.
 pub struct Sandbox {
     dir: TempDir,
     root: PathBuf,
     way: PathBuf,
+}
+
+/// A secret of the environment in any file fails the test: `way` copies nothing from its environment that it does not need.
+impl Drop for Sandbox {
+    fn drop(&mut self) {
+        if !std::thread::panicking() {
+            let found = self.files_with_canary();
+            assert!(found.is_empty(), "{} is in {found:?}", CANARY.0);
+        }
+    }
 }
 
 impl Sandbox {
@@ -41,6 +57,28 @@ impl Sandbox {
         std::fs::create_dir(root.join("home")).expect("a home");
         std::fs::File::create(root.join("empty")).expect("an empty file");
         Sandbox { dir, root, way: PathBuf::from(way) }
+    }
+
+    /// Returns the files that contain the secret of the environment. Files that are compressed, or deleted meanwhile, are not
+    /// found.
+    pub fn files_with_canary(&self) -> Vec<PathBuf> {
+        let mut found = Vec::new();
+        let device = std::fs::metadata(&self.root).map_or(0, |root| root.dev());
+        let mut dirs = vec![self.root.clone()];
+        while let Some(dir) = dirs.pop() {
+            for path in std::fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
+                let Ok(metadata) = path.symlink_metadata() else { continue };
+                if metadata.is_dir() && metadata.dev() == device {
+                    dirs.push(path);
+                } else if metadata.is_file() && metadata.len() <= MAX_SEARCHED_BYTES {
+                    let content = std::fs::read(&path).unwrap_or_default();
+                    if memmem(&content, CANARY.1.as_bytes()) {
+                        found.push(path);
+                    }
+                }
+            }
+        }
+        found
     }
 
     /// Returns a path in it.
@@ -180,6 +218,7 @@ impl Sandbox {
             .env("USER", "tester")
             .env("LC_ALL", "C.UTF-8")
             .env("TZ", "UTC")
+            .env(CANARY.0, CANARY.1)
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CEILING_DIRECTORIES", self.root.parent().unwrap_or(Path::new("/")))
             .env("HGRCPATH", self.path("empty"))
@@ -230,8 +269,9 @@ impl Sandbox {
     }
 
     /// Keeps the directory, for debugging after a failure.
-    pub fn keep(self) -> PathBuf {
-        self.dir.keep()
+    pub fn keep(mut self) -> PathBuf {
+        self.dir.disable_cleanup(true);
+        self.root.clone()
     }
 
     #[track_caller]
@@ -253,4 +293,17 @@ pub(crate) fn is_root() -> bool {
 fn run(command: &mut Command) -> Run {
     let output = command.output().unwrap_or_else(|error| panic!("{command:?}: {error}"));
     Run::of(&output)
+}
+
+/// Returns whether bytes contain others. The first byte is searched first, because files are large and the search is not
+/// optimized.
+fn memmem(bytes: &[u8], wanted: &[u8]) -> bool {
+    let mut rest = bytes;
+    while let Some(at) = wanted.first().and_then(|first| rest.iter().position(|byte| byte == first)) {
+        if rest[at..].starts_with(wanted) {
+            return true;
+        }
+        rest = &rest[at + 1..];
+    }
+    false
 }

@@ -87,3 +87,17 @@ fn t30_secrets_are_removed_from_logs_checkpoints_records_and_issues_as_they_are_
         assert_eq!(leaks(dir), [], "{}", dir.display());
     }
 }
+
+#[test]
+fn t30_a_secret_of_the_environment_that_a_program_writes_is_found_when_a_test_ends() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "env > variables; env; git add variables");
+    let written = Path::new(job["workspace_dir"].as_str().unwrap()).join("variables");
+    // A job gets no variable that it does not need.
+    assert!(std::fs::read_to_string(&written).unwrap().contains("PATH="));
+    assert_eq!(shop.sandbox.files_with_canary(), Vec::<PathBuf>::new());
+    let leak = shop.sandbox.command("sh", &shop.repo).args(["-c", "env > leaked"]).status();
+    assert!(leak.unwrap().success());
+    assert_eq!(shop.sandbox.files_with_canary(), [shop.repo.join("leaked")]);
+    std::fs::remove_file(shop.repo.join("leaked")).unwrap();
+}
