@@ -5,14 +5,14 @@ use std::sync::LazyLock;
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
-use waypost_core::op::Description;
+use waypost_core::op::{Description, Effect};
 
 use super::{Call, Found, Reply, Respond, operations};
 use crate::access::Role;
 use crate::ops;
 
 /// Maximum number of entries in a list for callers without all rights.
-const MAX_PAGE: u64 = 1_000;
+const MAX_PAGE: usize = 1_000;
 
 /// The JSON pointer to the limit in the arguments of each operation that has one.
 static LIMITS: LazyLock<HashMap<&'static str, &'static str>> =
@@ -28,32 +28,55 @@ fn pointer(about: &Description) -> Option<&'static str> {
     has("/properties/query/properties/limit").then_some("/query/limit")
 }
 
-/// Whether the answer to a call may be a page.
+/// How the list in the answer to a call is limited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Page(bool);
+pub(super) enum Page {
+    /// Not at all.
+    Whole,
+    /// The operation got the maximum as its limit.
+    Limited,
+    /// The operation has no limit, so its answer is cut.
+    Cut,
+}
 
 impl Page {
     /// Limits the list that a call asks for, if its caller has not all rights.
     pub(super) fn limit(call: &mut Call, found: Found) -> Page {
-        let Some(pointer) = LIMITS.get(found.about().name).filter(|_| call.grant.role != Role::Admin) else {
-            return Page(false);
+        if call.grant.role == Role::Admin {
+            return Page::Whole;
+        }
+        let Some(pointer) = LIMITS.get(found.about().name) else {
+            return if found.about().effect == Effect::Read { Page::Cut } else { Page::Whole };
         };
         // 0 stands for all issues.
         let is_of_issues = ops::issue::TABLE.iter().any(|entry| entry.about.name == found.about().name);
         match call.arguments.pointer_mut(pointer) {
             // Without a limit the operation has a smaller default, and refuses a value of another type.
-            Some(limit) if limit.as_u64().is_some_and(|limit| limit > MAX_PAGE || (limit == 0 && is_of_issues)) => {
+            Some(limit)
+                if limit.as_u64().is_some_and(|limit| limit > MAX_PAGE as u64 || (limit == 0 && is_of_issues)) =>
+            {
                 *limit = json!(MAX_PAGE);
-                Page(true)
+                Page::Limited
             }
-            _ => Page(false),
+            _ => Page::Whole,
         }
     }
 
-    /// Warns that a list may be longer.
+    /// Cuts the lists of an answer where its operation has no limit, and warns that a list may be longer.
     pub(super) fn warn(self, mut reply: Reply) -> Reply {
-        let lists = reply.answer.as_object().into_iter().flat_map(|fields| fields.values()).filter_map(Value::as_array);
-        if self.0 && lists.map(Vec::len).max().is_some_and(|entries| entries as u64 >= MAX_PAGE) {
+        let mut lists: Vec<&mut Vec<Value>> = match &mut reply.answer {
+            Value::Array(list) => vec![list],
+            Value::Object(fields) => fields.values_mut().filter_map(Value::as_array_mut).collect(),
+            _ => return reply,
+        };
+        let longest = lists.iter().map(|list| list.len()).max().unwrap_or(0);
+        let may_be_longer = match self {
+            Page::Whole => false,
+            Page::Limited => longest >= MAX_PAGE,
+            Page::Cut => longest > MAX_PAGE,
+        };
+        if may_be_longer {
+            lists.iter_mut().for_each(|list| list.truncate(MAX_PAGE));
             reply.warnings.push(format!("only the first {MAX_PAGE} entries are listed"));
         }
         reply
