@@ -18,7 +18,7 @@ use tokio::runtime::Runtime;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::rustls::pki_types::ServerName;
 use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
-use waypost_core::{Error, Kind, Result, url_text};
+use waypost_core::{Error, Result, url_text};
 use waypost_fs::check_threads;
 
 use crate::challenge::Challenge;
@@ -38,13 +38,6 @@ pub const PROOF_PATH: &str = "/prove";
 const MAX_PROOF_BYTES: usize = 64 * 1024;
 /// Maximum number of attempts for a request whose answer was lost.
 const MAX_ATTEMPTS: u32 = 3;
-
-/// Prefix of the tokens of jobs.
-pub(crate) const JOB_TOKEN_PREFIX: &str = "wpj_";
-/// Maximum number of attempts to connect with the token of a job that the server does not know.
-const MAX_JOB_ATTEMPTS: u32 = 20;
-/// Time between two of them.
-const JOB_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Names of this machine.
 const LOCAL_HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
@@ -148,24 +141,10 @@ impl Client {
     /// Connects to the server, if it is not connected.
     pub fn connect(&mut self) -> Result<()> {
         let Client { address, token, runtime, sender, shown } = self;
-        if sender.as_ref().is_some_and(|sender| !sender.is_closed()) {
-            return Ok(());
+        if sender.as_ref().is_none_or(SendRequest::is_closed) {
+            *sender = Some(runtime.block_on(connect(address, token.as_deref(), shown))?);
         }
-        // The token of a job is stored just after its command has started.
-        let is_of_job = token.as_ref().is_some_and(|token| token.starts_with(JOB_TOKEN_PREFIX));
-        let mut attempts = if is_of_job { MAX_JOB_ATTEMPTS } else { 1 };
-        loop {
-            attempts -= 1;
-            match runtime.block_on(connect(address, token.as_deref(), shown)) {
-                Err(error) if attempts > 0 && error.kind() == Kind::Refused => {
-                    runtime.block_on(tokio::time::sleep(JOB_RETRY_INTERVAL));
-                }
-                connected => {
-                    *sender = Some(connected?);
-                    return Ok(());
-                }
-            }
-        }
+        Ok(())
     }
 
     /// Runs an operation. With a key it can be retried, and the server runs it once.

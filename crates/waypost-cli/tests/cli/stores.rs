@@ -127,7 +127,7 @@ fn a12_one_schema_and_one_doctor_for_all_state() {
     let findings = sandbox.way(&repo, ["doctor", "--json"]).data();
     let checks: Vec<_> =
         findings.as_array().unwrap().iter().map(|finding| finding["check"].as_str().unwrap().to_owned()).collect();
-    assert_eq!(checks, ["git", "config", "permissions", "identity", "store", "worktrees"]);
+    assert_eq!(checks, ["git", "config", "sandbox", "permissions", "identity", "store", "worktrees"]);
     assert!(findings.as_array().unwrap().iter().all(|finding| finding["verdict"] == "ok"), "{findings}");
     let info = sandbox.way(&repo, ["db", "info", "--json"]).data();
     let tables: Vec<_> = info["rows"].as_object().unwrap().keys().cloned().collect();

@@ -41,7 +41,7 @@ fn a_machine_is_known_from_its_worker_or_its_first_job() {
     let mut store = TestStore::new();
     let job = store.write(PERSON, job_on(Some("one"), true)).unwrap().job.id.to_string();
     assert!(machines(&mut store).is_empty(), "only its name is known");
-    let taken = BeginSupervision { job, machine: "one".to_owned(), supervisor: supervisor() };
+    let taken = BeginSupervision { job, machine: "one".to_owned(), supervisor: supervisor(), token_hash: None };
     store.write(PERSON, taken).unwrap();
     store.write(PERSON, NoteMachine { machine: "two".to_owned(), worker: true }).unwrap();
     store.write(PERSON, job_on(Some("two"), false)).unwrap();

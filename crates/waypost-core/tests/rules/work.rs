@@ -466,10 +466,11 @@ fn only_an_attempt_whose_command_started_is_counted() {
         let mut bench = Bench::new();
         bench.start(&json!([{ "name": "a", "max_attempts": 3 }]));
         let job = bench.0.write("agent1", job_on("a")).unwrap().job.id.to_string();
-        let take = BeginSupervision { job: job.clone(), machine: "m".to_owned(), supervisor: process() };
+        let take =
+            BeginSupervision { job: job.clone(), machine: "m".to_owned(), supervisor: process(), token_hash: None };
         bench.0.write("agent1", take).unwrap();
         if starts {
-            let started = RecordJobStarted { job: job.clone(), process: process(), log: None, token_hash: None };
+            let started = RecordJobStarted { job: job.clone(), process: process(), log: None };
             bench.0.write("agent1", started).unwrap();
         }
         bench.0.write("agent1", ended(&job, false, abandoned)).unwrap();

@@ -44,7 +44,7 @@ const DEFAULT_LOG_BYTES: u64 = 64 << 20;
 /// Time between asking a job to end and killing it, if `jobs.grace` is not set.
 const DEFAULT_GRACE: Duration = Duration::from_secs(3);
 /// Prefix of the tokens of jobs.
-pub(super) const TOKEN_PREFIX: &str = crate::client::JOB_TOKEN_PREFIX;
+pub(super) const TOKEN_PREFIX: &str = "wpj_";
 
 /// Why the supervisor ends a job before its command ends.
 enum Stop {
@@ -66,12 +66,14 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
     let shutdown = ShutdownSignal::listen()?;
     let machine = workspaces::machine(session)?;
     let supervisor = processes::own_identity();
-    let job = session.write(BeginSupervision { job: id.to_owned(), machine, supervisor })?;
+    let token = format!("{TOKEN_PREFIX}{}", tokens::random_hex(32));
+    let token_hash = Some(tokens::hash(&token));
+    let job = session.write(BeginSupervision { job: id.to_owned(), machine, supervisor, token_hash })?;
     let settings = confine::for_this_machine(session, settings(&job.job)?);
     let mut log = SharedLog::of(session, &job.job)?;
     let prepared = prepare(session, &job, &settings, &shutdown);
     let (outcome, dirs) = match prepared {
-        Ok(dirs) => (run(session, &job, &settings, &dirs, (&shutdown, &mut log), serve), Some(dirs)),
+        Ok(dirs) => (run(session, &job, &settings, &dirs, (&shutdown, &mut log), (&token, serve)), Some(dirs)),
         Err(stop) => (Err(stop), None),
     };
     let mut operation = finish_operation(&job.job.id);
@@ -323,12 +325,10 @@ fn run(
     settings: &Settings,
     dirs: &JobDirs,
     (shutdown, shared_log): (&ShutdownSignal, &mut Option<SharedLog>),
-    serve: Serve,
+    (token, serve): (&str, Serve),
 ) -> Result<Ended, Stop> {
     let job = &view.job;
     let log = log_path(session, &job.id)?;
-    let token = format!("{TOKEN_PREFIX}{}", tokens::random_hex(32));
-    let token_hash = tokens::hash(&token);
     // The address of a database may contain a password. A command that can write the file of a store can also queue jobs
     // without a sandbox.
     let needs_socket = match &session.choice.location {
@@ -336,9 +336,9 @@ fn run(
         Location::Sqlite(_) | Location::UnnamedSqlite => settings.is_in_sandbox(),
         Location::Server(_) => false,
     };
-    let socket = needs_socket.then(|| Served::start(session, view, token_hash.clone(), serve)).transpose()?;
+    let socket = needs_socket.then(|| Served::start(session, view, tokens::hash(token), serve)).transpose()?;
     let store = socket.as_ref().map_or_else(|| store_of(session), Served::address);
-    let variables = variables(session, view, settings, dirs, (store, &token));
+    let variables = variables(session, view, settings, dirs, (store, token));
     let command = command(job, dirs);
     let confinement = confine(session, job, settings, (dirs, socket.as_ref()), &command)?;
     let mut running = processes::start(&Start {
@@ -357,12 +357,7 @@ fn run(
         _ => Stop::Failed(error.full_message()),
     })?;
     let grace = session.place.config.duration("jobs.grace").unwrap_or(DEFAULT_GRACE);
-    let started = RecordJobStarted {
-        job: job.id.to_string(),
-        process: running.identity.clone(),
-        log: Some(log),
-        token_hash: Some(token_hash),
-    };
+    let started = RecordJobStarted { job: job.id.to_string(), process: running.identity.clone(), log: Some(log) };
     let started = session.write(started);
     let watched = match started {
         Ok(_) => watch(session, view, settings, dirs, (shutdown, shared_log), &mut running),

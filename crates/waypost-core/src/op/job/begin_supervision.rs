@@ -20,6 +20,9 @@ pub struct BeginSupervision {
     pub machine: String,
     /// The process that supervises the job.
     pub supervisor: ProcessIdentity,
+    /// The hash of the job's token, which its command may use from its first moment on.
+    #[serde(default)]
+    pub token_hash: Option<String>,
 }
 
 impl Operation for BeginSupervision {
@@ -46,6 +49,7 @@ impl StoreOperation for BeginSupervision {
         let mut after = before.clone();
         after.machine = Some(self.machine);
         after.supervisor = Some(self.supervisor);
+        after.token_hash = self.token_hash;
         jobs::push_phase(&mut after, "preparing", None, cx);
         jobs::put(cx, kind::JOB_TAKEN, &before, &after)?;
         JobView::of(cx, after)

@@ -24,9 +24,6 @@ pub struct RecordJobStarted {
     #[serde(with = "path_text::optional", default)]
     #[schemars(with = "Option<String>")]
     pub log: Option<PathBuf>,
-    /// The hash of the job's token.
-    #[serde(default)]
-    pub token_hash: Option<String>,
 }
 
 impl Operation for RecordJobStarted {
@@ -44,7 +41,6 @@ impl StoreOperation for RecordJobStarted {
         after.move_to(JobStatus::Running, cx.now)?;
         after.process = Some(self.process);
         after.log = self.log;
-        after.token_hash = self.token_hash;
         jobs::push_phase(&mut after, "running", None, cx);
         jobs::put(cx, kind::JOB_STARTED, &before, &after)?;
         JobView::of(cx, after)
