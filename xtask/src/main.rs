@@ -1,4 +1,4 @@
-//! The tasks of developers and CI. It has no dependencies, so that it builds quickly.
+//! The tasks of developers and CI. It has no dependencies that the program does not have.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints for the developer")]
 
 use std::path::{Path, PathBuf};
