@@ -1,7 +1,7 @@
 //! Confines the command of a job: its files, its network, its memory and its processes.
 //!
 //! Code that runs between `fork` and `exec` would be unsafe, so the supervisor starts this program again as a helper. The
-//! helper reads a [`Stage`] from its standard input, restricts itself, and executes the command. Executing keeps the
+//! helper reads a `Stage` from its standard input, restricts itself, and executes the command. Executing keeps the
 //! process, so signals and exit codes are those of the command. With bubblewrap there are two stages: the first executes
 //! bubblewrap, which executes the helper again in its new file system.
 

@@ -76,7 +76,9 @@ impl Page {
             Page::Cut => longest > MAX_PAGE,
         };
         if may_be_longer {
-            lists.iter_mut().for_each(|list| list.truncate(MAX_PAGE));
+            for list in &mut lists {
+                list.truncate(MAX_PAGE);
+            }
             reply.warnings.push(format!("only the first {MAX_PAGE} entries are listed"));
         }
         reply
