@@ -12,8 +12,10 @@ const RUSTFLAGS: &str = "-Cpasses=sancov-module -Cllvm-args=-sanitizer-coverage-
     -Cllvm-args=-sanitizer-coverage-inline-8bit-counters -Cllvm-args=-sanitizer-coverage-pc-table \
     -Cllvm-args=-sanitizer-coverage-trace-compares --cfg fuzzing";
 
-/// Every target runs this long in a test run. There are about twenty, of which two run at a time.
-pub(crate) const SHORT_SECONDS: u32 = 4;
+/// Every target gets so many inputs in a test run, always the same ones: a run that fails must fail again.
+const TEST_INPUTS: u32 = 2_000;
+/// The number that the inputs of a test run are made from.
+const TEST_SEED: u32 = 1;
 /// Every target runs this long if no time is given.
 const DEFAULT_SECONDS: u32 = 60;
 /// A longer input finds nothing that a shorter one does not.
@@ -27,20 +29,22 @@ const LEDGER_TARGETS: &[&str] = &["conflict", "document", "merge", "record"];
 
 /// Options of `cargo xtask fuzz`.
 pub(crate) struct Options<'a> {
-    pub(crate) seconds: u32,
+    /// None for the inputs of a test run.
+    pub(crate) seconds: Option<u32>,
     /// One target. None for all.
     pub(crate) only: Option<&'a str>,
 }
 
 impl<'a> Options<'a> {
     pub(crate) fn parse(args: &[&'a str]) -> Result<Options<'a>> {
-        let mut options = Options { seconds: DEFAULT_SECONDS, only: None };
+        let mut options = Options { seconds: Some(DEFAULT_SECONDS), only: None };
         let mut rest = args.iter();
         while let Some(arg) = rest.next() {
             match *arg {
+                "--test" => options.seconds = None,
                 "--seconds" => {
                     let seconds = rest.next().and_then(|seconds| seconds.parse().ok());
-                    options.seconds = seconds.ok_or("--seconds needs a number")?;
+                    options.seconds = Some(seconds.ok_or("--seconds needs a number")?);
                 }
                 name if !name.starts_with('-') && options.only.is_none() => options.only = Some(name),
                 other => return Err(format!("fuzz has no option {other}")),
@@ -116,14 +120,20 @@ fn build(dir: &Path) -> Result<PathBuf> {
 }
 
 /// Starts a target with its seeds, and the inputs that earlier runs found.
-fn start(program: &Path, dir: &Path, name: &str, log: &Path, seconds: u32) -> Result<Child> {
-    let (found, broken) = (target().join("fuzz/corpus").join(name), target().join("fuzz/broken"));
+fn start(program: &Path, dir: &Path, name: &str, log: &Path, seconds: Option<u32>) -> Result<Child> {
+    let kept = if seconds.is_some() { "fuzz/corpus" } else { "fuzz/test" };
+    let (found, broken) = (target().join(kept).join(name), target().join("fuzz/broken"));
+    if seconds.is_none() && found.exists() {
+        // What an earlier run found would change the inputs.
+        run(Command::new("rm").arg("-rf").arg(&found))?;
+    }
     for dir in [&found, &broken] {
         std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
     }
     let mut command = Command::new(program);
     command.env("WAYPOST_FUZZ_TARGET", name).args([
-        format!("-max_total_time={seconds}"),
+        seconds.map_or(format!("-runs={TEST_INPUTS}"), |seconds| format!("-max_total_time={seconds}")),
+        seconds.map_or(format!("-seed={TEST_SEED}"), |_| "-seed=0".to_owned()),
         format!("-max_len={MAX_INPUT_BYTES}"),
         format!("-timeout={INPUT_TIMEOUT_SECONDS}"),
         format!("-rss_limit_mb={MEMORY_LIMIT_MB}"),
@@ -169,7 +179,7 @@ mod tests {
     #[test]
     fn options_are_read() {
         let options = Options::parse(&["--seconds", "5", "merge"]).unwrap();
-        assert_eq!((options.seconds, options.only), (5, Some("merge")));
+        assert_eq!((options.seconds, options.only), (Some(5), Some("merge")));
         assert!(Options::parse(&["--seconds"]).is_err() && Options::parse(&["--fast"]).is_err());
     }
 }

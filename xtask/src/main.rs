@@ -35,6 +35,7 @@ Usage: cargo xtask COMMAND
   deny --advisories DIR  and compare them with a RustSec database in a directory
   dist             build the release with its documents, checksums and an SBOM into target/dist/
   fuzz [--seconds N] [TARGET]  run the fuzz targets, each for a minute if no time is given
+  fuzz --test [TARGET]  run them with the inputs of every test run
   tidy             check the house rules alone: structure, words, files, the code map and the tests of requirements
 
 Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
@@ -88,7 +89,7 @@ fn test(options: &[&str]) -> Result {
     tools.check_complete()?;
     check()?;
     run(&mut tools.for_tests(cargo(["test", "--workspace", "--locked"])))?;
-    fuzz::fuzz(&fuzz::Options { seconds: fuzz::SHORT_SECONDS, only: None })?;
+    fuzz::fuzz(&fuzz::Options { seconds: None, only: None })?;
     torture(&tools, &[SHORT_TORTURE, options].concat())?;
     println!("Passed: formatting, lints, documentation, tests, fuzz targets and a short torture.");
     Ok(())
