@@ -71,8 +71,8 @@ enum Command {
 ///
 /// The command gets WAYPOST_JOB, WAYPOST_TASK, WAYPOST_EPOCH, WAYPOST_AGENT, WAYPOST_WORKSPACE, WAYPOST_CONTEXT_DIR,
 /// WAYPOST_DB and WAYPOST_TOKEN. From your environment it gets only basic variables such as PATH and HOME, and those
-/// that jobs.env or --env name. With a store on PostgreSQL, WAYPOST_DB is a socket on which only this token is valid, so
-/// that the command does not get a password. Interrupting way job start cancels the job.
+/// that jobs.env or --env name. With a store on PostgreSQL, and in a sandbox, WAYPOST_DB is a socket on which only this
+/// token is valid, so the command gets neither a password nor the file. Interrupting way job start cancels the job.
 ///
 /// Exits as the command does, with 125 if its workspace cannot be set up, 126 if the program cannot be executed and 127
 /// if it does not exist. These attempts are not counted for the task. A task has one job at a time.

@@ -194,8 +194,8 @@ fn a_job_without_a_network_connects_to_its_own_loopback_only() {
 #[test]
 fn the_memory_and_the_processes_of_a_job_are_limited_together() {
     let shop = shop();
-    // Each process needs less than the limit.
-    let eat = "x = bytearray(40_000_000); import time; time.sleep(20)";
+    // Each process needs less than the limit. It waits for a signal; without a limit none would come, hence the alarm.
+    let eat = "import signal; x = bytearray(40_000_000); signal.alarm(20); signal.pause()";
     let many = format!("for i in 1 2 3 4 5; do /usr/bin/python3 -c '{eat}' & done; wait -n; kill $(jobs -p); exit 9");
     let fork = "i=0; while [ $i -lt 100 ]; do sleep 600 & i=$((i+1)); done; echo all";
     for mode in ["--sandbox=off", "--sandbox=landlock", "--sandbox=bubblewrap"] {
