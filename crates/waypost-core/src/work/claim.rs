@@ -218,13 +218,10 @@ pub(crate) fn candidates(cx: &mut OpContext<'_>, scope: &Scope, agent: &Agent, l
     let mut found = Vec::new();
     let mut is_full = BTreeMap::new();
     let first_page = u32::try_from(limit).unwrap_or(MAX_PAGE).clamp(1, MAX_PAGE);
-    let query_of = |of| CandidateQuery { of, repositories: scope.repositories.clone(), skip: 0, limit: first_page };
-    let queries: Vec<_> = scope.candidates(&cx.caller.worktree.id).into_iter().map(query_of).collect();
-    if queries.len() > 1 {
-        cx.tx.prefetch(&mut |tx| queries.iter().try_for_each(|query| tx.task_list_claimable(query).map(drop)))?;
-    }
-    for query in queries {
+    for of in scope.candidates(&cx.caller.worktree.id) {
+        // Not asked in advance: the tasks of other worktrees are searched behind all of this one's.
         if found.len() < limit {
+            let query = CandidateQuery { of, repositories: scope.repositories.clone(), skip: 0, limit: first_page };
             add_candidates(cx, query, agent, limit, &mut is_full, &mut found)?;
         }
     }
