@@ -166,9 +166,10 @@ fn add_taskwarrior<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
 fn three_ledgers(scratch: &Scratch) -> Result<[PathBuf; 3]> {
     let make = |prefix| Ledger::make(scratch, &format!("library-{prefix}"), 10_000, prefix);
     let repos = [make("one")?.repo, make("two")?.repo, make("three")?.repo];
-    let config = repos[0].join(".git/waypost/config.toml");
-    create_dir(&repos[0].join(".git/waypost"))?;
-    write(&config, &["[repos]\nadditional = [\"../library-two\", \"../library-three\"]\n"])?;
+    for other in &repos[1..] {
+        // Not written as a file: `way` refuses a private directory that it did not make.
+        run(scratch.way(&repos[0], ["config", "--add-repo"]).arg(other))?;
+    }
     Ok(repos)
 }
 

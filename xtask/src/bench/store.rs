@@ -131,10 +131,11 @@ impl Bench<'_> {
             let task = &format!("tk_00000{number}");
             let commands = [
                 self.scratch.command(&self.scratch.trivial, repo),
-                way(&["claim"]),
+                // The tasks are those of another repository.
+                way(&["claim", "--repo", "all"]),
                 way(&["checkpoint", task, "--summary", "The parser accepts the new syntax"]),
                 way(&["heartbeat", task]),
-                way(&["next"]),
+                way(&["next", "--repo", "all"]),
             ];
             for (row, mut command) in rows.iter_mut().zip(commands) {
                 let time = wall_time(&mut command).map_err(|error| format!("{}: {error}", row.name))?;
