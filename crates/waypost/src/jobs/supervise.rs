@@ -427,7 +427,11 @@ fn limit_warnings(settings: &Settings, hits: Hits, per_process: Option<u64>) -> 
     }
     if let (Some(limit), true) = (settings.memory_limit, hits.killed > 0) {
         let limit = crate::bytes::humanize(limit);
-        warnings.push(format!("{} of its processes were killed at the memory limit of {limit}", hits.killed));
+        let killed = match hits.killed {
+            1 => "1 of its processes was".to_owned(),
+            count => format!("{count} of its processes were"),
+        };
+        warnings.push(format!("{killed} killed at the memory limit of {limit}"));
     }
     if let (Some(limit), true) = (settings.process_limit, hits.refused > 0) {
         warnings.push(format!("it tried to exceed the limit of {limit} processes"));
