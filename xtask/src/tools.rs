@@ -22,6 +22,8 @@ const NODE_VERSION: &str = "22.23.3";
 /// Debian packages, each with a program of it.
 const PACKAGES: &[(&str, &str)] = &[
     ("git", "git"),
+    ("git-lfs", "git-lfs"),
+    ("git-crypt", "git-crypt"),
     ("mercurial", "hg"),
     ("bindfs", "bindfs"),
     ("bubblewrap", "bwrap"),

@@ -1,10 +1,12 @@
 //! Reads and changes a ledger's file.
 
 use std::collections::HashSet;
+use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use waypost_core::ledger::document::{Document, Splitter, is_marker};
+use waypost_core::ledger::document::{Document, Splitter, check_stand_in, is_marker};
 use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
 use waypost_fs::{
@@ -51,6 +53,16 @@ impl LedgerLocks {
     }
 }
 
+/// Decides whether a file that does not exist is an empty ledger.
+#[derive(Clone)]
+struct AbsenceCheck(Arc<dyn Fn() -> Result<()> + Send + Sync>);
+
+impl fmt::Debug for AbsenceCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AbsenceCheck")
+    }
+}
+
 /// A ledger's file and the lock that guards it.
 #[derive(Clone, Debug)]
 pub struct LedgerFile {
@@ -59,6 +71,7 @@ pub struct LedgerFile {
     lock: PathBuf,
     lock_timeout: Duration,
     tool_locks: ToolLocks,
+    absence: Option<AbsenceCheck>,
 }
 
 impl LedgerFile {
@@ -66,7 +79,8 @@ impl LedgerFile {
     ///
     /// The lock is in a private directory, outside the tree, so that no untracked file appears in it.
     pub fn new(path: PathBuf, lock_dir: PrivateDir, lock: &str, lock_timeout: Duration) -> Self {
-        LedgerFile { path, lock: lock_dir.join(lock), lock_dir, lock_timeout, tool_locks: ToolLocks::default() }
+        let (lock, tool_locks) = (lock_dir.join(lock), ToolLocks::default());
+        LedgerFile { path, lock_dir, lock, lock_timeout, tool_locks, absence: None }
     }
 
     /// Sets the lock files that exist while a version control tool changes the tree.
@@ -77,12 +91,19 @@ impl LedgerFile {
         LedgerFile { tool_locks: ToolLocks::new(locks, root), ..self }
     }
 
+    /// Sets a check that runs if the file does not exist: it returns an error if the ledger is elsewhere, for example in a
+    /// commit of which only a part is checked out. Without a check, a missing file is an empty ledger.
+    #[must_use]
+    pub fn with_absence_check(self, check: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
+        LedgerFile { absence: Some(AbsenceCheck(Arc::new(check))), ..self }
+    }
+
     /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Reads the file. A missing file has no issues; an unreadable file is an error.
+    /// Reads the file. A missing file has no issues, unless the check of its absence fails; an unreadable file is an error.
     ///
     /// Needs no lock, because writers replace the file atomically.
     pub fn read(&self) -> Result<Document> {
@@ -271,7 +292,29 @@ impl LedgerFile {
     /// Reads the file while no checkout is in progress.
     pub(crate) fn read_version(&self) -> Result<(Document, FileVersion)> {
         let (bytes, seen) = self.read_between_checkouts(|| read_version(&self.path))?;
-        Ok((Document::parse(bytes), seen))
+        let document = Document::parse(bytes);
+        if document.is_empty() {
+            self.check_absence()?;
+        }
+        self.check_content(document.lines().next())?;
+        Ok((document, seen))
+    }
+
+    /// Refuses a missing file if it must not be taken for an empty ledger.
+    pub(crate) fn check_absence(&self) -> Result<()> {
+        let Some(AbsenceCheck(check)) = &self.absence else { return Ok(()) };
+        let is_missing = || std::fs::symlink_metadata(&self.path).is_err();
+        if !is_missing() || !self.read_between_checkouts(|| Ok(is_missing()))? {
+            return Ok(());
+        }
+        // Meanwhile another process may have written it.
+        check().or_else(|error| if is_missing() { Err(error) } else { Ok(()) })
+    }
+
+    /// Refuses a file that stands in the ledger's place without its content.
+    fn check_content(&self, first_line: Option<&[u8]>) -> Result<()> {
+        let checked = first_line.map_or(Ok(()), check_stand_in);
+        checked.map_err(|error| error.within(self.path.display()))
     }
 
     /// Reads the file while no checkout is in progress, and merges the versions between conflict markers.
@@ -286,13 +329,23 @@ impl LedgerFile {
     /// Passes the lines of the file to `each` while no checkout is in progress. `begin` creates the accumulator, again for
     /// each repeated read.
     pub(crate) fn scan<T>(&self, begin: impl Fn() -> T, each: impl Fn(&mut T, &[u8])) -> Result<(T, FileVersion)> {
-        self.read_between_checkouts(|| {
+        let (accumulator, first_line, seen) = self.read_between_checkouts(|| {
             let mut accumulator = begin();
+            let mut first_line = None;
+            let mut take = |line: &[u8]| {
+                first_line.get_or_insert_with(|| line.to_owned());
+                each(&mut accumulator, line);
+            };
             let mut splitter = Splitter::default();
-            let seen = scan_version(&self.path, |piece| splitter.feed(piece, |line| each(&mut accumulator, line)))?;
-            splitter.finish(|line| each(&mut accumulator, line));
-            Ok((accumulator, seen))
-        })
+            let seen = scan_version(&self.path, |piece| splitter.feed(piece, &mut take))?;
+            splitter.finish(&mut take);
+            Ok((accumulator, first_line, seen))
+        })?;
+        if first_line.is_none() {
+            self.check_absence()?;
+        }
+        self.check_content(first_line.as_deref())?;
+        Ok((accumulator, seen))
     }
 
     /// Reads while no checkout is in progress, because a checkout removes the file and writes it in pieces.

@@ -306,6 +306,9 @@ impl Ledgers {
     /// Opens the index and brings it up to date with the files.
     fn freshen(&self, open: &mut Option<Open>, now: Timestamp) -> Result<()> {
         let Some(stamps) = self.stamps() else { return self.open_in_memory(open, now) };
+        for (file, _) in self.files.iter().zip(&stamps).filter(|(_, stamp)| stamp.is_none()) {
+            file.check_absence()?;
+        }
         if open.as_ref().is_some_and(|open| open.stamps.as_ref() == Some(&stamps)) {
             return Ok(());
         }

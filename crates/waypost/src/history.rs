@@ -13,10 +13,7 @@ use waypost_core::{Error, Kind, Result};
 use waypost_workspace::history::{Commit, Content, History};
 use waypost_workspace::ledger_branch::{LEDGER_BRANCH, LEDGER_PATH, may_have_ledger_branch};
 
-use crate::place::{LedgerHome, Place};
-
-/// Former paths of a ledger: in our directory, or in that of another tool.
-const FORMER_PATHS: &[&str] = &[".waypost/issues.jsonl", ".beads/issues.jsonl", ".beads/beads.jsonl"];
+use crate::place::{LEDGERS, LedgerHome, Place};
 
 /// Substring search uses SIMD for texts up to this length.
 const MAX_NEEDLE_BYTES: usize = 32;
@@ -166,7 +163,7 @@ impl<'a> Past<'a> {
         let own_branch = if has_branch { History::of_branch(checkout, LEDGER_BRANCH, LEDGER_PATH)? } else { None };
         let histories = if place.ledger_home().0 == LedgerHome::Separate {
             let root = place.home_worktree.as_ref().filter(|_| own_branch.is_none());
-            let before = root.map(|root| History::of(checkout, root, LEDGER_PATH, FORMER_PATHS)).transpose()?.flatten();
+            let before = root.map(|root| History::of(checkout, root, LEDGER_PATH, LEDGERS)).transpose()?.flatten();
             [own_branch, before]
         } else {
             [in_worktree(place)?, own_branch]
@@ -210,7 +207,7 @@ fn in_worktree(place: &Place) -> Result<Option<History>> {
         return Ok(None);
     };
     let Some(path) = path.strip_prefix(root).ok().and_then(|path| path.to_str()) else { return Ok(None) };
-    History::of(checkout, root, path, FORMER_PATHS)
+    History::of(checkout, root, path, LEDGERS)
 }
 
 /// Finds the record of an issue in a ledger's bytes; if there are several, the one changed last.

@@ -17,11 +17,8 @@ use waypost_ledger::LedgerFile;
 use waypost_workspace::ledger_branch;
 
 use crate::config::{self, Layer, Value, key_named};
-use crate::place::{LedgerHome, Place, ledger_in, separate_ledger};
+use crate::place::{LEDGERS, LedgerHome, Place, ledger_in, separate_ledger};
 use crate::repos::{Repo, check_inside};
-
-/// Paths of a ledger in a worktree, in the order in which they are looked for.
-const PATHS: &[&str] = &[".waypost/issues.jsonl", ".beads/issues.jsonl", ".beads/beads.jsonl"];
 
 /// The file in the private directory that records which branch the main worktree had last.
 const BRANCH_FILE: &str = "ledger-branch";
@@ -86,7 +83,7 @@ pub fn change_home(place: &Place, to: LedgerHome, dry_run: bool) -> Result<Moved
         union(&target.file.read()?.to_bytes())?
     } else {
         if to == LedgerHome::Separate {
-            ledger_branch::start_ledger_branch(checkout, &main, PATHS)?;
+            ledger_branch::start_ledger_branch(checkout, &main, LEDGERS)?;
             target.clone().check_out()?;
         }
         target.file.rewrite(union)?

@@ -91,9 +91,7 @@ pub fn merge_files(base: &Path, ours: &Path, theirs: &Path) -> Result<Vec<u8>> {
     let read = |path: &Path| {
         let bytes = std::fs::read(path)
             .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
-        // A side may have been committed with conflict markers.
-        let document = Document::parse(bytes);
-        Ok(conflict::resolve(&document).unwrap_or(document))
+        conflict::parse_version(bytes).map_err(|error| error.within(path.display()))
     };
     Ok(merge(Some(&read(base)?), &read(ours)?, &read(theirs)?).to_bytes())
 }

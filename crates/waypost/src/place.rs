@@ -866,16 +866,19 @@ pub(crate) fn separate_ledger(checkout: &Checkout) -> PathBuf {
     ledger_branch::ledger_branch_root(checkout).join(ledger_branch::LEDGER_PATH)
 }
 
+/// The paths that a ledger may have in a worktree: our own, then those of another tool.
+pub(crate) const LEDGERS: &[&str] = &[".waypost/issues.jsonl", ".beads/issues.jsonl", ".beads/beads.jsonl"];
+
 /// Returns the ledger in a worktree, and whether it is another tool's.
 pub(crate) fn ledger_in(root: &Path) -> (PathBuf, bool) {
-    let waypost_dir = root.join(DOT_DIR);
-    if !waypost_dir.join("issues.jsonl").exists() {
-        let beads = [".beads/issues.jsonl", ".beads/beads.jsonl"].map(|beads| root.join(beads));
-        if let Some(beads) = beads.into_iter().find(|beads| beads.is_file()) {
+    let own = root.join(DOT_DIR).join("issues.jsonl");
+    if !own.exists() {
+        let mut beads = LEDGERS[1..].iter().map(|beads| root.join(beads));
+        if let Some(beads) = beads.find(|beads| beads.is_file()) {
             return (beads, true);
         }
     }
-    (waypost_dir.join("issues.jsonl"), false)
+    (own, false)
 }
 
 /// Refuses a repository that another user owns, as git does: that user controls its configuration.

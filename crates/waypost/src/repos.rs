@@ -13,11 +13,11 @@ use waypost_core::ledger::role::{self, Role};
 use waypost_core::model::{Repository, Vcs};
 use waypost_core::{Error, Result, path_text, yaml};
 use waypost_ledger::LedgerFile;
-use waypost_workspace::{Checkout, ledger_branch, repository_id};
+use waypost_workspace::{Checkout, history, ledger_branch, repository_id};
 
 use crate::config::{self, Config, Files, Layer};
 use crate::environment::Variables;
-use crate::place::{DOT_DIR, LedgerHome, Located, Place, Source, expand, ledger_in, separate_ledger};
+use crate::place::{DOT_DIR, LEDGERS, LedgerHome, Located, Place, Source, expand, ledger_in, separate_ledger};
 use crate::registry::RegisteredSetting;
 
 /// How long to wait for another process that is writing a ledger.
@@ -97,6 +97,8 @@ impl Repo {
                 [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
             let git = git_dir_of(&repo.checkout, root).map(|git_dir| git_dir.join("index.lock"));
             repo.file = repo.file.with_tool_locks(git.into_iter().chain(tool_locks).collect());
+            let (vcs, root) = (repo.checkout.vcs, repo.root.clone());
+            repo.file = repo.file.with_absence_check(move || history::check_absent(vcs, &root, LEDGERS));
         }
         repo
     }

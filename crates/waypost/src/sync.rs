@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use waypost_core::ledger::conflict;
-use waypost_core::ledger::document::Document;
 use waypost_core::ledger::merge::merge;
 use waypost_core::{Error, Result};
 use waypost_workspace::NetworkOptions;
@@ -100,12 +99,12 @@ pub(crate) fn network_options(variables: &Variables, timeout: Option<Duration>) 
 /// Merges two versions of a ledger. Versions between conflict markers are merged first. Refuses sudden growth, unless the
 /// caller accepts it: everyone who can push to the remote could fill every clone.
 fn merge_bytes(base: Option<&[u8]>, ours: &[u8], theirs: &[u8], accept_growth: bool) -> Result<Vec<u8>> {
-    let read = |bytes: &[u8]| {
-        let document = Document::parse(bytes.to_vec());
-        conflict::resolve(&document).unwrap_or(document)
+    let read = |version: &str, bytes: &[u8]| {
+        conflict::parse_version(bytes.to_vec()).map_err(|error| error.within(format!("the {version} ledger")))
     };
-    let ours = read(ours);
-    let document = merge(base.map(read).as_ref(), &ours, &read(theirs));
+    let ours = read("local", ours)?;
+    let base = base.map(|base| read("last synchronized", base)).transpose()?;
+    let document = merge(base.as_ref(), &ours, &read("remote", theirs)?);
     let added = document.len().saturating_sub(ours.len());
     if !accept_growth && !ours.is_empty() && added > MAX_NEW_ISSUES.max(ours.len()) {
         return Err(Error::refused(format!(

@@ -7,6 +7,7 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
+mod absent;
 mod across;
 mod bad_input;
 mod bases;

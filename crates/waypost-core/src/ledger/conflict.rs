@@ -5,8 +5,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::document::{Content, Document};
+use super::document::{Content, Document, check_stand_in};
 use super::merge::merge;
+use crate::error::{Error, Result};
 
 /// Merges the versions between conflict markers. None if there are no readable markers.
 pub fn resolve(document: &Document) -> Option<Document> {
@@ -257,6 +258,22 @@ fn difference(lines: &[Line], start: usize, length: usize) -> Option<(Lines, Lin
         }
         at += 1;
     }
+}
+
+/// Parses a version of a ledger for a merge. It may have been committed with conflict markers, whose versions are merged
+/// first.
+///
+/// Refuses a file without a readable record: the merge would take every issue of the other version as removed or new.
+pub fn parse_version(bytes: Vec<u8>) -> Result<Document> {
+    let document = Document::parse(bytes);
+    document.lines().next().map_or(Ok(()), check_stand_in)?;
+    let document = resolve(&document).unwrap_or(document);
+    let is_record = |content: Content| matches!(content, Content::Issue(_) | Content::Other);
+    let has_text = document.contents().any(|content| content != Content::Blank);
+    if has_text && !document.contents().any(is_record) {
+        return Err(Error::damaged("no line of this file is a record of a ledger"));
+    }
+    Ok(document)
 }
 
 #[cfg(test)]

@@ -33,6 +33,17 @@ pub enum Content {
     Damaged(String),
 }
 
+/// Refuses a file that stands in a ledger's place without its content, by its first line.
+pub fn check_stand_in(first_line: &[u8]) -> Result<()> {
+    if first_line.starts_with(b"version http") {
+        return Err(Error::unavailable("this is a pointer of Git LFS, not the ledger").hint("git lfs pull"));
+    }
+    if first_line.starts_with(b"\0GITCRYPT\0") {
+        return Err(Error::unavailable("this is a ledger that git-crypt has encrypted").hint("git-crypt unlock"));
+    }
+    Ok(())
+}
+
 /// The ledger file.
 #[derive(Clone, Debug)]
 pub struct Document {

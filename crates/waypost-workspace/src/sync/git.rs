@@ -72,6 +72,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<GitSync<'a>> {
     let objects = Objects::new(Git::in_worktree(request.root)?, work);
     let git_dir = objects.offline().args(["rev-parse", "--absolute-git-dir"]).path()?;
     check_under_way(&git_dir)?;
+    check_filter(&objects, request.path)?;
     let branch = branch_of(&objects)?;
     let common_dir = found.as_deref().unwrap_or(&git_dir);
     let locks = OwnLocks::new(&request.checkout.private_dir, request.root, &git_dir, common_dir, &branch);
@@ -91,6 +92,19 @@ fn check_under_way(git_dir: &Path) -> Result<()> {
         Some((_, what, end)) => Err(Error::refused(format!("{what} is under way")).hint(*end)),
         None => Ok(()),
     }
+}
+
+/// Refuses a ledger that another program stores: sync pushes commits, not what they point to, and runs no filters of the
+/// repository.
+fn check_filter(objects: &Objects<'_>, path: &str) -> Result<()> {
+    let answer = objects.offline().args(["check-attr", "-z", "filter", "--", path]).stdout()?;
+    let problem = match answer.split('\0').nth(2).unwrap_or_default() {
+        "lfs" => "Git LFS stores the ledger",
+        filter if filter.starts_with("git-crypt") => "git-crypt encrypts the ledger",
+        _ => return Ok(()),
+    };
+    Err(Error::refused(format!("{problem}, according to git's attributes; way sync commits the ledger itself"))
+        .hint(format!("commit and push with git, or add this line at the end of .gitattributes: /{path} !filter")))
 }
 
 fn branch_of(objects: &Objects<'_>) -> Result<String> {

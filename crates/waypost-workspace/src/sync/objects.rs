@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 use waypost_core::{Error, Kind, Result, url_text};
 
 use super::{COMMIT_MESSAGE, Work, unreachable};
-use crate::vcs::git_layout;
 use crate::vcs::run::{Git, Tool, UPLOAD_PACK};
+use crate::vcs::{git_layout, history};
 
 /// The prefix of refs that store fetched commits during a sync.
 const FETCHED_REFS: &str = "refs/waypost/sync/";
@@ -78,7 +78,13 @@ impl<'a> Objects<'a> {
 
     /// A git command that cannot use the network.
     pub(super) fn offline(&self) -> Tool {
-        self.git.command().env("GIT_NO_LAZY_FETCH", "1").env("GIT_ALLOW_PROTOCOL", "none")
+        history::offline(&self.git)
+    }
+
+    /// A git command that cannot use the network, for content of the ledger. It fails if the ledger needs a filter that
+    /// does not run.
+    fn filtered(&self) -> Tool {
+        history::offline(&self.git.for_commits())
     }
 
     /// A git command that may use the network.
@@ -165,13 +171,13 @@ impl<'a> Objects<'a> {
     /// Returns the content of an entry, as git would check it out.
     pub(super) fn content(&self, entry: &TreeEntry) -> Result<Vec<u8>> {
         let path = format!("--path={}", self.work.request.path);
-        self.offline().args(["cat-file", "--filters", &path, &entry.blob]).bytes()
+        self.filtered().args(["cat-file", "--filters", &path, &entry.blob]).bytes()
     }
 
     /// Returns the object id of a content of the ledger.
     pub(super) fn name_of(&self, content: &[u8]) -> Result<String> {
         let path = format!("--path={}", self.work.request.path);
-        self.offline().args(["hash-object", "--stdin", &path]).stdout_with_input(content)
+        self.filtered().args(["hash-object", "--stdin", &path]).stdout_with_input(content)
     }
 
     /// Stores a content of the ledger as an object, and returns its id.
@@ -181,7 +187,7 @@ impl<'a> Objects<'a> {
         if self.has(&name)? {
             return Ok(name);
         }
-        self.work.change_with_input(self.offline().args(["hash-object", "-w", "--stdin", &path]), Some(content), &name)
+        self.work.change_with_input(self.filtered().args(["hash-object", "-w", "--stdin", &path]), Some(content), &name)
     }
 
     /// Returns whether one commit is the other or an ancestor of it.

@@ -4,7 +4,7 @@
 //! Each version of git adds some. So only settings that are known to be harmless have an effect. For our commands, all
 //! others get the value of the user's own configuration, else a value that switches them off.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Settings of every command. They override all configuration files, also what is written to them later.
 const FIXED: &[(&str, &str)] = &[
@@ -93,6 +93,8 @@ pub(super) fn fixed() -> Vec<(String, String)> {
 pub(super) struct Allowed {
     /// The settings that override the configuration.
     pub(super) settings: Vec<(String, String)>,
+    /// The filters that the repository configures and that do not run.
+    pub(super) filters_off: BTreeSet<String>,
     /// The ssh command that the user's own configuration names.
     pub(super) ssh: Option<String>,
 }
@@ -117,11 +119,13 @@ pub(super) fn allowed(listed: &str) -> Allowed {
         }
     }
     let mut settings = fixed();
+    let mut filters_off = BTreeSet::new();
     for (key, _) in of_repository.into_iter().filter(|(key, value)| !is_harmless(key, value)) {
         let replacement = of_user.get(key).copied().unwrap_or_else(|| switched_off(key));
         settings.push((key.to_owned(), replacement.to_owned()));
         if let Some(filter) = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')).map(|(name, _)| name) {
             settings.push((format!("filter.{filter}.required"), "false".to_owned()));
+            filters_off.insert(filter.to_owned());
         }
     }
     if has_repository_helper {
@@ -130,7 +134,13 @@ pub(super) fn allowed(listed: &str) -> Allowed {
     }
     // Last, so that they win.
     settings.extend(fixed());
-    Allowed { settings, ssh: of_user.get("core.sshcommand").map(|command| (*command).to_owned()) }
+    Allowed { settings, filters_off, ssh: of_user.get("core.sshcommand").map(|command| (*command).to_owned()) }
+}
+
+/// Returns the settings that override a configuration, for the fuzz targets.
+#[cfg(fuzzing)]
+pub fn overrides(listed: &str) -> Vec<(String, String)> {
+    allowed(listed).settings
 }
 
 /// Returns whether a setting of a repository may stay.

@@ -419,6 +419,44 @@ pub fn tracked_by(dir: &Path) -> Result<Option<Vcs>> {
     Ok(None)
 }
 
+/// Refuses to take files for absent that the checked-out commit has: only a part of it may be checked out. The paths are
+/// in a worktree.
+pub fn check_absent(vcs: Vcs, root: &Path, paths: &[&str]) -> Result<()> {
+    match vcs {
+        Vcs::Git => {
+            let list = Git::in_worktree(root)?.command().args(["--literal-pathspecs", "ls-files", "-t", "-z", "--"]);
+            let listed = list.args(paths).stdout()?;
+            let Some((state, path)) = listed.split('\0').find_map(|entry| entry.split_once(' ')) else { return Ok(()) };
+            let dir = path.rsplit_once('/').map_or(path, |(dir, _)| dir);
+            Err(hidden(root, path).hint(match state {
+                "S" => format!("git sparse-checkout add {dir}, or without a sparse checkout: git update-index --no-skip-worktree {path}, git restore {path}"),
+                _ => format!("git restore {path}, or to begin a new one: git rm {path}"),
+            }))
+        }
+        Vcs::Jj => {
+            let files = paths.iter().map(|path| format!("root-file:{path:?}"));
+            let list = jj(root).args(["file", "list", "--ignore-working-copy", "--revision", "@", "--"]).args(files);
+            let listed = list.stdout()?;
+            listed.lines().next().map_or(Ok(()), |path| {
+                Err(hidden(root, path).hint(format!("jj sparse set --add {path}, or: jj restore {path}")))
+            })
+        }
+        Vcs::Hg | Vcs::Sl => {
+            let tool = if vcs == Vcs::Sl { sl(root)? } else { hg(root) };
+            let files = paths.iter().map(|path| format!("path:{path}"));
+            let listed = tool.args(["files", "--rev", ".", "--"]).args(files).stdout_or_none()?.unwrap_or_default();
+            listed.lines().next().map_or(Ok(()), |path| {
+                Err(hidden(root, path).hint(format!("hg revert {path}, or to begin a new one: hg forget {path}")))
+            })
+        }
+        Vcs::None => Ok(()),
+    }
+}
+
+fn hidden(root: &Path, path: &str) -> Error {
+    Error::unavailable(format!("the ledger {} is not in the tree, but in the commit", root.join(path).display()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -142,7 +142,7 @@ pub fn unmerged(checkout: &Checkout, root: &Path, path: &str) -> Result<Option<U
 
 /// Stages a file as merged. No other path is added.
 pub fn stage(root: &Path, path: &str) -> Result<()> {
-    Git::in_worktree(root)?.command().args(["--literal-pathspecs", "add", "--", path]).stdout().map(drop)
+    Git::in_worktree(root)?.for_commits().command().args(["--literal-pathspecs", "add", "--", path]).stdout().map(drop)
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! The author of a repository's content may also have written its configuration. Hooks, filters, file system monitors,
 //! pagers and prompts are off, and the environment does not redirect git to another repository.
 
+use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -59,6 +60,8 @@ pub struct NetworkOptions {
 pub(crate) struct Git {
     place: Vec<OsString>,
     settings: Vec<(String, String)>,
+    /// The filters that the repository configures and that do not run.
+    filters_off: BTreeSet<String>,
     /// The ssh command that the user's own configuration names.
     ssh: Option<String>,
     /// Whether git fetches nothing implicitly: neither missing objects of a partial clone nor large files.
@@ -121,7 +124,16 @@ impl Git {
     }
 
     fn trusted_at(place: Vec<OsString>) -> Git {
-        Git { place, settings: git_settings::fixed(), ssh: None, is_offline: true }
+        Git { place, settings: git_settings::fixed(), filters_off: BTreeSet::new(), ssh: None, is_offline: true }
+    }
+
+    /// Git that stores no file whose filter does not run: content that git-crypt should have encrypted, for example. For
+    /// commits that leave this machine.
+    pub(crate) fn for_commits(&self) -> Git {
+        // In a clone that is locked, the filter of git-crypt is not configured.
+        let filters = self.filters_off.iter().map(String::as_str).chain(["git-crypt"]);
+        let required = filters.map(|filter| (format!("filter.{filter}.required"), "true".to_owned()));
+        Git { settings: self.settings.iter().cloned().chain(required).collect(), ..self.clone() }
     }
 
     /// Overrides a setting. Unlike an argument, it is not visible to other users of the machine.
@@ -197,10 +209,10 @@ impl Git {
 
     /// Reads the repository's configuration, and overrides what is not known to be harmless.
     fn hardened(place: Vec<OsString>, is_offline: bool) -> Result<Git> {
-        let git = Git { place, settings: git_settings::fixed(), ssh: None, is_offline };
+        let git = Git { is_offline, ..Git::trusted_at(place) };
         let listed = git.command().args(["config", "--list", "--show-scope", "-z"]).stdout()?;
-        let Allowed { settings, ssh } = git_settings::allowed(&listed);
-        Ok(Git { settings, ssh, ..git })
+        let Allowed { settings, filters_off, ssh } = git_settings::allowed(&listed);
+        Ok(Git { settings, filters_off, ssh, ..git })
     }
 }
 

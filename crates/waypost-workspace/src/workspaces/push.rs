@@ -51,7 +51,12 @@ fn store_of(plan: &Plan) -> Result<Git> {
 /// Commits all files that are not ignored, with the author of the source checkout. None if nothing changed.
 pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
     let git = git_of(plan)?;
-    git.command().args(["add", "--all", "--", "."]).stdout()?;
+    let add = git.for_commits().command().args(["add", "--all", "--", "."]).stdout();
+    add.map_err(|error| match error.full_message().contains("clean filter") {
+        true => error
+            .hint("way runs no filters of a repository: commit in the workspace with git, or configure the filter in your own ~/.gitconfig"),
+        false => error,
+    })?;
     if git.command().args(["diff", "--cached", "--quiet"]).succeeds()? {
         return Ok(None);
     }
