@@ -101,9 +101,12 @@ fn check_filter(objects: &Objects<'_>, path: &str) -> Result<()> {
     let problem = match answer.split('\0').nth(2).unwrap_or_default() {
         "lfs" => "Git LFS stores the ledger",
         filter if filter.starts_with("git-crypt") => "git-crypt encrypts the ledger",
+        filter if objects.is_off(filter) => {
+            "a filter of the repository changes the ledger, and way runs no such filters"
+        }
         _ => return Ok(()),
     };
-    Err(Error::refused(format!("{problem}, according to git's attributes; way sync commits the ledger itself"))
+    Err(Error::refused(format!("{problem}, according to git's attributes; way sync would commit it as it is"))
         .hint(format!("commit and push with git, or add this line at the end of .gitattributes: /{path} !filter")))
 }
 

@@ -87,6 +87,11 @@ impl<'a> Objects<'a> {
         history::offline(&self.git.for_commits())
     }
 
+    /// Returns whether this filter does not run.
+    pub(super) fn is_off(&self, filter: &str) -> bool {
+        self.git.is_filter_off(filter)
+    }
+
     /// A git command that may use the network.
     pub(super) fn network(&self) -> Tool {
         self.git.network(self.work.request.network)

@@ -127,6 +127,11 @@ impl Git {
         Git { place, settings: git_settings::fixed(), filters_off: BTreeSet::new(), ssh: None, is_offline: true }
     }
 
+    /// Returns whether the repository configures this filter, and it does not run.
+    pub(crate) fn is_filter_off(&self, filter: &str) -> bool {
+        self.filters_off.contains(filter)
+    }
+
     /// Git that stores no file whose filter does not run: content that git-crypt should have encrypted, for example. For
     /// commits that leave this machine.
     pub(crate) fn for_commits(&self) -> Git {

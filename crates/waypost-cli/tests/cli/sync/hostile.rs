@@ -177,6 +177,13 @@ fn programs_of_a_git_repository_are_not_run() {
     canaries.check_runs("vcs", git(&["-c", "remote.origin.vcs=evil", "fetch", "origin"]).env("PATH", &path));
 
     canaries.reset();
+    // Without its filter, the ledger would be stored as it should not be.
+    let run = sandbox.way(one, ["sync"]).fails(7);
+    assert!(run.stderr.contains("a filter of the repository changes the ledger"), "{}", run.stderr);
+    sandbox.write(
+        one.join(".gitattributes"),
+        "* filter=evil diff=evil merge=evil\nplain !diff\n/.waypost/issues.jsonl !filter\n",
+    );
     let done = sync(&sandbox, one);
     assert!(done["pushed"].is_string() && done["merged"] == true, "{done}");
     assert!(ledger(one).contains("From two"));
