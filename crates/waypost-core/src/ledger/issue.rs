@@ -394,10 +394,10 @@ pub fn parse_time_ahead(text: &str, now: Timestamp) -> Result<Option<Timestamp>>
         return Ok(None);
     }
     let ahead = text.strip_prefix('+').or_else(|| text.strip_prefix("in ")).unwrap_or(text);
-    let found = parse_offset(ahead).and_then(|millis| offset(now, millis)).or_else(|| parse_named_day(text, now));
+    let found = parse_offset(ahead).and_then(|millis| offset(now, millis)).or_else(|| parse_named_day(text, now, true));
     found.or_else(|| parse_time(text)).map(Some).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
-            .hint("use 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, or an offset from now: 14d, 36h, 2w")
+            .hint("use 2026-12-01, 2026-12-01T09:00:00Z, tomorrow, friday, or an offset from now: 14d, 36h, 2w")
     })
 }
 
@@ -407,7 +407,8 @@ pub fn parse_time_ago(text: &str, now: Timestamp) -> Result<Timestamp> {
         Some(ahead) => (1, ahead),
         None => (-1, text.strip_prefix('-').or_else(|| text.strip_suffix(" ago")).unwrap_or(text)),
     };
-    let found = parse_offset(age).and_then(|millis| offset(now, sign * millis)).or_else(|| parse_named_day(text, now));
+    let found =
+        parse_offset(age).and_then(|millis| offset(now, sign * millis)).or_else(|| parse_named_day(text, now, false));
     found.or_else(|| parse_time(text)).ok_or_else(|| {
         Error::invalid(format!("{text:?} is not a time"))
             .hint("use 2026-12-01, 2026-12-01T09:00:00Z, or an age: 14d, 36h, 2w")
@@ -429,16 +430,31 @@ fn parse_offset(text: &str) -> Option<i64> {
     number.parse::<i64>().ok()?.checked_mul(*seconds)?.checked_mul(1_000)
 }
 
-/// Parses yesterday, today or tomorrow to the start of that day in UTC.
-fn parse_named_day(text: &str, now: Timestamp) -> Option<Timestamp> {
+/// Parses yesterday, today, tomorrow or a day of the week to the start of that day in UTC. A day of the week is the next one
+/// ahead, or the last one before today.
+fn parse_named_day(text: &str, now: Timestamp, is_ahead: bool) -> Option<Timestamp> {
     const DAY: i64 = 86_400_000;
-    let days = match text {
+    const WEEK: [&str; 7] = ["thursday", "friday", "saturday", "sunday", "monday", "tuesday", "wednesday"];
+    let today = now.as_millis().div_euclid(DAY);
+    let text = text.trim().to_lowercase();
+    let days = match text.as_str() {
         "yesterday" => -1,
         "today" => 0,
         "tomorrow" => 1,
-        _ => return None,
+        name => {
+            let name = name.strip_prefix(if is_ahead { "next " } else { "last " }).unwrap_or(name);
+            let is_named = |day: &str| day == name || (name.len() == 3 && day.starts_with(name));
+            // Day 0 was a Thursday.
+            let day = i64::try_from(WEEK.iter().position(|day| is_named(day))?).ok()?;
+            let ahead = (day - today).rem_euclid(7);
+            match (is_ahead, ahead) {
+                (true, 0) => 7,
+                (true, ahead) => ahead,
+                (false, ahead) => ahead - 7,
+            }
+        }
     };
-    Some(Timestamp::from_millis((now.as_millis().div_euclid(DAY) + days) * DAY))
+    Some(Timestamp::from_millis((today + days) * DAY))
 }
 
 /// Returns the moment at an offset. None if it is beyond the years that can be written.
@@ -523,6 +539,27 @@ mod tests {
             parse_time_ago(text, now).unwrap_err();
         }
         assert_eq!(parse_time_ahead("100d", now).unwrap().unwrap().to_string(), "2026-04-11T00:00:00.000Z");
+    }
+
+    #[test]
+    fn a_day_of_the_week_is_the_next_one_or_the_last_one() {
+        // A Sunday, in the morning.
+        let now = parse_time("2026-11-15T08:30:00Z").unwrap();
+        for (text, day) in [
+            ("friday", "2026-11-20"),
+            ("Fri", "2026-11-20"),
+            ("next monday", "2026-11-16"),
+            ("sunday", "2026-11-22"),
+            ("tomorrow", "2026-11-16"),
+        ] {
+            assert_eq!(parse_time_ahead(text, now).unwrap(), parse_time(day), "{text}");
+        }
+        for (text, day) in [("friday", "2026-11-13"), ("last sunday", "2026-11-08"), ("sat", "2026-11-14")] {
+            assert_eq!(Some(parse_time_ago(text, now).unwrap()), parse_time(day), "{text}");
+        }
+        for text in ["f", "fr", "frida", "someday", "next", ""] {
+            parse_time_ago(text, now).unwrap_err();
+        }
     }
 
     #[test]

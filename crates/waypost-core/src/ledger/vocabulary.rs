@@ -78,11 +78,21 @@ pub struct Terms {
 /// The priority of an issue that names none.
 pub const DEFAULT_PRIORITY: u8 = 2;
 
-/// Parses a priority: 0 to 4, or P0 to P4.
+/// Parses a priority: 0 to 4, P0 to P4, or a word.
 pub fn priority(text: &str) -> Result<u8> {
-    match text.trim().trim_start_matches(['p', 'P']).parse() {
+    let word = text.trim().to_lowercase();
+    match word.as_str() {
+        "critical" | "urgent" | "highest" => return Ok(0),
+        "high" => return Ok(1),
+        "medium" | "normal" => return Ok(2),
+        "low" => return Ok(3),
+        "lowest" | "backlog" => return Ok(4),
+        _ => {}
+    }
+    match word.strip_prefix('p').unwrap_or(&word).parse() {
         Ok(priority @ 0..=4) => Ok(priority),
-        _ => Err(Error::invalid(format!("{text:?} is not a priority")).hint("use 0 (highest) to 4, or P0 to P4")),
+        _ => Err(Error::invalid(format!("{text:?} is not a priority"))
+            .hint("use 0 (highest) to 4, P0 to P4, or a word: critical, high, medium, low, backlog")),
     }
 }
 
@@ -169,6 +179,7 @@ mod tests {
     #[test]
     fn a_priority_is_a_number_with_or_without_a_p() {
         assert_eq!((priority("0").unwrap(), priority("P4").unwrap(), priority("p1").unwrap()), (0, 4, 1));
+        assert_eq!((priority("High").unwrap(), priority("critical").unwrap(), priority("low").unwrap()), (1, 0, 3));
         for bad in ["5", "-1", "", "high", "P", "1.5"] {
             assert!(priority(bad).is_err(), "{bad:?}");
         }

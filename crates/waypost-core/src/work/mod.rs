@@ -83,10 +83,14 @@ pub(crate) fn described(changed: Value, more: Value) -> Value {
 const MAX_NAME_BYTES: usize = 200;
 
 /// Refuses a name that is empty or too long, has control characters or spaces at its ends, or that a program could take for
-/// an option or a path that leads elsewhere.
+/// an option or a path that leads elsewhere. An arrow is a dependency that was meant to be read as one.
 pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
     if name.trim().is_empty() {
         return Err(Error::invalid(format!("a {what} needs a name")));
+    }
+    if let Some(arrow) = ["<-", "->", "=>", "<=", "→", "←"].into_iter().find(|arrow| name.contains(arrow)) {
+        return Err(Error::invalid(format!("the name of a {what} has no arrow {arrow} in it"))
+            .hint("a task names the tasks that it needs: way help plan"));
     }
     let is_path = name.split(['/', '\\']).any(|part| part == "." || part == "..");
     let is_wrong = name.len() > MAX_NAME_BYTES || name.trim() != name || name.chars().any(char::is_control);

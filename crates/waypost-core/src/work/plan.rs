@@ -91,6 +91,13 @@ pub struct PlannedTask {
     pub needs_evidence: bool,
 }
 
+/// How to write the short form of a plan.
+const SHORT_FORM: &str = "write one task per line, `build: Compile everything`; and indented below it, or after `<-`, \
+                          what it needs: `test <- build: Run the tests`";
+
+/// Maximum length of a name that is made from a text.
+const MAX_DERIVED_NAME_BYTES: usize = 48;
+
 /// The fields of a task.
 const FIELDS: &[&str] = &[
     "name",
@@ -194,13 +201,15 @@ impl Plan {
         self.base.as_deref().map_or(Ok(()), base::check_word)
     }
 
-    /// Reads the short form: one task per line, `name: description`, with further fields indented below it.
+    /// Reads the short form: one task per line, `name: description`, with further fields indented below it. Also reads a
+    /// Markdown checklist.
     ///
     /// ```text
     /// # Summary of the plan
     /// build: Compile everything
-    /// test: Run the tests
-    ///     needs: build
+    /// test <- build: Run the tests
+    /// release: Publish it
+    ///     needs: build, test
     ///     files: src/lib.rs, src/main.rs
     /// ```
     pub fn from_text(text: &str) -> Result<Plan> {
@@ -218,11 +227,14 @@ impl Plan {
                 continue;
             }
             if !line.starts_with(char::is_whitespace) {
-                let content = content.strip_prefix("- ").unwrap_or(content);
-                let (name, description) = content.split_once(": ").unwrap_or((content.trim_end_matches(':'), ""));
-                let task = [("name", name.trim()), ("description", description.trim())];
-                tasks.push(task.into_iter().map(|(key, value)| (key.to_owned(), json!(value))).collect());
+                let within = |error: Error| error.within(format!("line {number} of the plan")).hint(SHORT_FORM);
+                tasks.extend(task_line(content).map_err(within)?);
                 continue;
+            }
+            if checklist_item(content.trim_start_matches(['-', '*', '+', ' '])).is_some() {
+                return Err(Error::invalid(format!("line {number} of the plan is an item below another one"))
+                    .because("a checklist does not say which of the two comes first")
+                    .hint(SHORT_FORM));
             }
             let Some(task) = tasks.last_mut() else {
                 return Err(Error::invalid(format!("line {number} of the plan is indented, but no task precedes it")));
@@ -242,6 +254,56 @@ impl Plan {
         plan.insert("tasks".to_owned(), json!(tasks));
         Plan::from_value(Value::Object(plan))
     }
+}
+
+/// Parses a line of the short form that is not indented: `name: description`, `name <- other, tasks: description`, or an
+/// item of a checklist, which is named after its text. A finished item is no task.
+fn task_line(line: &str) -> Result<Option<Map<String, Value>>> {
+    let line = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet)).unwrap_or(line).trim_start();
+    if let Some((is_done, text)) = checklist_item(line) {
+        let name = name_of_text(text);
+        let task = [("name".to_owned(), json!(name)), ("description".to_owned(), json!(text))];
+        return if is_done { Ok(None) } else { Ok(Some(task.into_iter().collect())) };
+    }
+    let (head, description) = line.split_once(": ").unwrap_or((line.trim_end_matches(':'), ""));
+    let (name, needs) = match head.split_once("<-") {
+        Some((name, needs)) => (name, Some(needs)),
+        None => (head, None),
+    };
+    let name = name.trim();
+    check_name("task", name)?;
+    let mut task = Map::new();
+    task.insert("name".to_owned(), json!(name));
+    task.insert("description".to_owned(), json!(description.trim()));
+    if let Some(needs) = needs {
+        let (key, value) = field("needs", needs)?;
+        task.insert(key, value);
+    }
+    Ok(Some(task))
+}
+
+/// Returns whether an item of a Markdown checklist is done, and its text.
+fn checklist_item(line: &str) -> Option<(bool, &str)> {
+    let rest = line.strip_prefix('[')?;
+    let (mark, text) = rest.split_once(']')?;
+    let is_done = matches!(mark, "x" | "X");
+    (is_done || mark.trim().is_empty()).then(|| (is_done, text.trim()))
+}
+
+/// Makes a task's name from the text of a checklist item.
+fn name_of_text(text: &str) -> String {
+    let words = text.split(|char: char| !char.is_alphanumeric()).filter(|word| !word.is_empty());
+    let mut name = String::new();
+    for word in words.map(str::to_lowercase) {
+        if !name.is_empty() && name.len() + word.len() >= MAX_DERIVED_NAME_BYTES {
+            break;
+        }
+        if !name.is_empty() {
+            name.push('-');
+        }
+        name.push_str(&word);
+    }
+    name
 }
 
 /// Parses an indented line of the short form.
@@ -500,6 +562,40 @@ mod tests {
         let Ok(Value::Object(fields)) = serde_json::to_value(PlannedTask::default()) else { panic!("an object") };
         let named: BTreeSet<&str> = fields.keys().map(String::as_str).chain(["acceptance_criteria"]).collect();
         assert_eq!(named, FIELDS.iter().copied().collect());
+    }
+
+    #[test]
+    fn the_short_form_takes_arrows_and_checklists() {
+        let plan =
+            Plan::from_text("# Ship\nbuild: Compile\ntest <- build: Run the tests\n- docs <- build, test\n").unwrap();
+        let needs: Vec<(&str, Vec<&str>)> = plan
+            .tasks
+            .iter()
+            .map(|task| (task.name.as_str(), task.depends_on.iter().map(String::as_str).collect()))
+            .collect();
+        assert_eq!(needs, [("build", vec![]), ("test", vec!["build"]), ("docs", vec!["build", "test"])]);
+        assert_eq!(plan.tasks[1].description, "Run the tests");
+
+        let list = "# Todo\n- [ ] Write the parser (fast!)\n* [x] Choose a name\n- [ ] Document it\n  needs: write-the-parser-fast\n";
+        let plan = Plan::from_text(list).unwrap();
+        let names: Vec<&str> = plan.tasks.iter().map(|task| task.name.as_str()).collect();
+        assert_eq!(names, ["write-the-parser-fast", "document-it"], "what is done is no task");
+        assert_eq!(plan.tasks[0].description, "Write the parser (fast!)");
+        assert_eq!(plan.tasks[1].depends_on, ["write-the-parser-fast"]);
+    }
+
+    #[test]
+    fn a_line_of_a_plan_that_is_no_task_is_named() {
+        let error = |text: &str| Plan::from_text(text).unwrap_err();
+        assert_eq!(
+            error("a: one\nbuild -> test\n").to_string(),
+            "line 2 of the plan: the name of a task has no arrow -> in it"
+        );
+        assert!(error("build => test\n").hints().iter().any(|hint| hint.contains("`test <- build: Run the tests`")));
+        assert_eq!(
+            error("- [ ] One\n  - [ ] Part of one\n").to_string(),
+            "line 2 of the plan is an item below another one"
+        );
     }
 
     #[test]

@@ -110,11 +110,9 @@ pub(super) fn one_line(text: &str) -> String {
 /// Returns the priority for another tracker's word.
 pub(super) fn priority(word: &str) -> Option<u8> {
     match word.trim().to_lowercase().as_str() {
-        "critical" | "urgent" | "highest" => Some(0),
-        "high" | "h" => Some(1),
-        "medium" | "m" | "normal" => Some(2),
-        "low" | "l" => Some(3),
-        "lowest" => Some(4),
+        "h" => Some(1),
+        "m" => Some(2),
+        "l" => Some(3),
         other => waypost_core::ledger::vocabulary::priority(other).ok(),
     }
 }
