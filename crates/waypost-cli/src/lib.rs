@@ -6,7 +6,7 @@ use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, FromArgMatches};
 use waypost_core::{Error, Kind, Result};
 
@@ -15,9 +15,11 @@ use waypost::place::{Place, Request, Scope};
 use waypost::session::Session;
 
 mod commands;
+mod draw;
 mod escape;
 mod filter;
 mod graph;
+mod help;
 mod issues;
 mod pages;
 mod places;
@@ -34,23 +36,13 @@ Works in any repository without setup: every command finds the same state from e
 Start with: way status";
 
 const EXAMPLES: &str = "Examples:
-  way add 'Fix the login'     add an issue
-  way ready                   list the issues that can be worked on now
-  way workflow create x --plan plan.yaml --start
-  way task claim --agent me   claim the next task and print its context
-  way prime --agent me        print the context a new agent needs
-  way job start -- make test  run a command in its own workspace
-  way setup claude-code       configure a coding agent; also codex, cursor, gemini
-  way status                  show the state across all worktrees
-  way where                   show where everything is stored, and why
-  way worktree add topic      create a worktree for a branch, sharing all state
-  way doctor                  check the installation and all data
+  way add 'Fix the login'      add an issue
+  way ready                    list the issues that can be worked on now
+  way workflow create release --plan plan.yaml --start
+  way job start -- make test   run a command in its own workspace
+  way setup claude-code        configure a coding agent
 
-Exit codes:
-  0 success           1 internal error    2 invalid input
-  3 not found         4 conflict          5 lease lost
-  6 nothing to do     7 refused           8 store unavailable
-  9 damaged data";
+way help COMMAND explains a command. Topics: plan, batch, filters, exit-codes.";
 
 #[derive(clap::Args)]
 #[expect(clippy::struct_excessive_bools, reason = "each is a separate flag")]
@@ -60,49 +52,58 @@ struct GlobalArgs {
     #[arg(long, global = true)]
     json: bool,
     /// Store to use: a path or a URL
-    #[arg(long, global = true, value_name = "PATH|URL", conflicts_with_all = ["global", "scope"])]
+    #[arg(long, global = true, hide_short_help = true, value_name = "PATH|URL", conflicts_with_all = ["global", "scope"])]
     db: Option<OsString>,
     /// Use the store that all your repositories share; same as --scope global
-    #[arg(long, global = true, conflicts_with = "scope")]
+    #[arg(long, global = true, hide_short_help = true, conflicts_with = "scope")]
     global: bool,
     /// Scope of the store: repo, worktree or global
-    #[arg(long, global = true, value_name = "SCOPE", value_parser = |text: &str| text.parse::<Scope>().map_err(in_one_line))]
+    #[arg(long, global = true, hide_short_help = true, value_name = "SCOPE", value_parser = |text: &str| text.parse::<Scope>().map_err(in_one_line))]
     scope: Option<Scope>,
     /// Show or take only work of this worktree: an id, name, branch or path
-    #[arg(long, global = true, value_name = "WORKTREE")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "WORKTREE")]
     worktree: Option<String>,
     /// Only issues of this repository: a path, or the name of a configured one. For tasks, workflows, jobs, workspaces and
     /// agents of a shared store: a path, name or id, or all
-    #[arg(long, global = true, value_name = "REPO")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "REPO")]
     repo: Option<String>,
     /// Your role in this repository: maintainer or contributor
-    #[arg(long, global = true, value_name = "ROLE")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "ROLE")]
     role: Option<String>,
     /// Run as if started in this directory
     #[arg(short = 'C', global = true, value_name = "DIR")]
     directory: Option<PathBuf>,
     /// Author to record for changes
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     actor: Option<String>,
     /// Agent that claims work and sends messages; registered on first use
-    #[arg(long, global = true, value_name = "NAME")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "NAME")]
     agent: Option<String>,
     /// Set a configuration value for this command
-    #[arg(long, global = true, value_name = "KEY=VALUE")]
+    #[arg(long, global = true, hide_short_help = true, value_name = "KEY=VALUE")]
     config: Vec<String>,
     /// When to use colour: auto, always or never
-    #[arg(long, global = true, value_name = "WHEN", value_enum, default_value_t, hide_possible_values = true)]
+    #[arg(
+        long,
+        global = true,
+        hide_short_help = true,
+        value_name = "WHEN",
+        value_enum,
+        default_value_t,
+        hide_possible_values = true
+    )]
     color: Color,
     /// Print only results and errors
     #[arg(short, long, global = true)]
     quiet: bool,
     /// Log to stderr which commands are run
-    #[arg(short, long, global = true)]
+    #[arg(short, long, global = true, hide_short_help = true)]
     verbose: bool,
 }
 
-/// A command: its name, its arguments and the function that runs it.
+/// A command: its group in the help, its name, its arguments and the function that runs it.
 struct CommandEntry {
+    group: &'static str,
     name: &'static str,
     aliases: &'static [&'static str],
     define: fn(Command) -> Command,
@@ -110,9 +111,10 @@ struct CommandEntry {
 }
 
 macro_rules! commands {
-    ($($name:literal $([$($alias:literal),*])? => $module:ident;)*) => {
+    ($($group:literal { $($name:literal $([$($alias:literal),*])? => $module:ident;)* })*) => {
         /// All commands, in the order of the help.
-        static COMMANDS: &[CommandEntry] = &[$(CommandEntry {
+        static COMMANDS: &[CommandEntry] = &[$($(CommandEntry {
+            group: $group,
             name: $name,
             aliases: &[$($($alias),*)?],
             define: <commands::$module::Args as clap::Args>::augment_args,
@@ -121,71 +123,87 @@ macro_rules! commands {
                 let args = args.map_err(|error| Error::internal("cannot read the parsed arguments").because(error))?;
                 commands::$module::run(cx, &args)
             },
-        }),*];
+        },)*)*];
     };
 }
 
 commands! {
-    "add" ["create", "new"] => add;
-    "ready" => ready;
-    "list" => list;
-    "show" => show;
-    "log" => log;
-    "update" => update;
-    "claim" => claim;
-    "release" => release;
-    "close" => close;
-    "reopen" => reopen;
-    "delete" => delete;
-    "comment" => comment;
-    "label" => label;
-    "assign" => assign;
-    "dep" => dep;
-    "batch" => batch;
-    "edit" => edit;
-    "prune" => prune;
-    "import" => import;
-    "export" => export;
-    "resolve" => resolve;
-    "propose" => propose;
-    "withdraw" => withdraw;
-    "accept" => accept;
-    "reject" => reject;
-    "migrate" => migrate;
-    "sync" => sync;
-    "blocked" => blocked;
-    "search" => search;
-    "stale" => stale;
-    "stats" => stats;
-    "workflow" => workflow;
-    "task" => task;
-    "checkpoint" => checkpoint;
-    "context" => context;
-    "prime" => prime;
-    "agent" => agent;
-    "msg" ["message"] => msg;
-    "template" => template;
-    "job" => job;
-    "worker" => worker;
-    "machine" => machine;
-    "ws" ["workspace"] => ws;
-    "status" => status;
-    "events" => events;
-    "where" => r#where;
-    "worktree" => worktree;
-    "repo" => repo;
-    "init" => init;
-    "config" => config;
-    "db" => db;
-    "serve" => serve;
-    "token" => token;
-    "doctor" => doctor;
-    "setup" => setup;
-    "mcp" => mcp;
-    "hook" => hook;
-    "demo" => demo;
-    "completions" => completions;
-    "merge-driver" => merge_driver;
+    "Most used" {
+        "status" => status;
+        "add" ["create", "new"] => add;
+        "ready" => ready;
+        "claim" => claim;
+        "close" => close;
+        "show" => show;
+        "workflow" => workflow;
+        "task" => task;
+        "job" => job;
+        "setup" => setup;
+    }
+    "Issues" {
+        "list" => list;
+        "search" => search;
+        "update" => update;
+        "edit" => edit;
+        "comment" => comment;
+        "label" => label;
+        "assign" => assign;
+        "dep" => dep;
+        "release" => release;
+        "reopen" => reopen;
+        "delete" => delete;
+        "blocked" => blocked;
+        "stale" => stale;
+        "stats" => stats;
+        "log" => log;
+        "batch" => batch;
+        "import" => import;
+        "export" => export;
+        "prune" => prune;
+    }
+    "Work" {
+        "graph" => graph;
+        "context" => context;
+        "checkpoint" => checkpoint;
+        "template" => template;
+        "events" => events;
+    }
+    "Agents and messages" {
+        "prime" => prime;
+        "agent" => agent;
+        "msg" ["message"] => msg;
+    }
+    "Workspaces and jobs" {
+        "ws" ["workspace"] => ws;
+        "worktree" => worktree;
+        "worker" => worker;
+        "machine" => machine;
+    }
+    "Repositories and sync" {
+        "init" => init;
+        "sync" => sync;
+        "resolve" => resolve;
+        "repo" => repo;
+        "propose" => propose;
+        "withdraw" => withdraw;
+        "accept" => accept;
+        "reject" => reject;
+        "migrate" => migrate;
+    }
+    "Server and set-up" {
+        "serve" => serve;
+        "token" => token;
+        "mcp" => mcp;
+        "hook" => hook;
+        "config" => config;
+        "where" => r#where;
+        "db" => db;
+        "doctor" => doctor;
+        "demo" => demo;
+        "completions" => completions;
+        "help" => help;
+        "merge-driver" => merge_driver;
+    }
 }
 
 impl CommandEntry {
@@ -196,10 +214,16 @@ impl CommandEntry {
 
 /// Runs the program.
 pub fn main() -> ExitCode {
-    let raw: Vec<OsString> = std::env::args_os().collect();
+    let mut raw: Vec<OsString> = std::env::args_os().collect();
+    if let Some(asked) = help::asked_at_the_end(&raw) {
+        raw = asked;
+    }
     let matches = match parse(&raw) {
         Ok(matches) => matches,
-        Err(error) => return print_usage(&error, &raw),
+        Err(error) => match parse_meant(error, &raw) {
+            Ok(matches) => matches,
+            Err(code) => return code,
+        },
     };
     let global = match GlobalArgs::from_arg_matches(&matches) {
         Ok(global) => global,
@@ -228,7 +252,15 @@ pub fn main() -> ExitCode {
 
 /// Returns the definition of the command line; `cargo xtask docs` generates the documentation from it.
 pub fn command() -> Command {
-    define(|_| true)
+    help::with_groups(define(|_| true))
+}
+
+/// Returns the word in the place of a command that is none.
+fn unknown_command(error: &clap::Error) -> Option<String> {
+    match error.get(ContextKind::InvalidSubcommand) {
+        Some(ContextValue::String(word)) => Some(word.clone()),
+        _ => None,
+    }
 }
 
 /// Reads the arguments.
@@ -242,6 +274,24 @@ fn parse(raw: &[OsString]) -> Result<ArgMatches, clap::Error> {
         Err(error) if error.kind() != ErrorKind::DisplayVersion => command().try_get_matches_from(raw),
         other => other,
     }
+}
+
+/// Reads arguments in which a word stands for a command. Prints the error if that fails.
+fn parse_meant(mut error: clap::Error, raw: &[OsString]) -> Result<ArgMatches, ExitCode> {
+    let mut args = raw.to_vec();
+    // One word may lead to another: way issue ls.
+    for _ in 0..2 {
+        match unknown_command(&error).and_then(|word| help::meant(&args, &word)) {
+            None => break,
+            Some(Err(error)) => return Err(print_usage_error(&error, raw)),
+            Some(Ok(meant)) => args = meant,
+        }
+        match parse(&args) {
+            Ok(matches) => return Ok(matches),
+            Err(next) => error = next,
+        }
+    }
+    Err(print_usage(&error, raw))
 }
 
 fn define(is_included: impl Fn(&CommandEntry) -> bool) -> Command {
@@ -389,12 +439,19 @@ fn print_usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
         for line in lines.filter(|line| !line.starts_with("Usage:")) {
             converted = converted.hint(line.trim_start_matches("tip: "));
         }
-        Ui::new(true, false, Color::Never, &Variables::default()).error(&converted, None);
+        return print_usage_error(&converted, raw);
     } else {
         // Clap chooses the stream and the colours. There is nowhere to report that the stream is closed.
         let _ = error.print();
     }
     ExitCode::from(if is_error { Kind::Invalid.exit_code() } else { 0 })
+}
+
+/// Prints an error about the arguments before they are parsed.
+fn print_usage_error(error: &Error, raw: &[OsString]) -> ExitCode {
+    let is_json = raw.iter().any(|arg| arg == OsStr::new("--json"));
+    Ui::new(is_json, false, Color::Auto, &Variables::of_process()).error(error, None);
+    ExitCode::from(error.kind().exit_code())
 }
 
 fn log_to_stderr(level: log::LevelFilter) {

@@ -12,6 +12,7 @@ pub mod engine;
 pub mod error;
 pub mod escape;
 pub mod id;
+pub mod layout;
 pub mod ledger;
 pub mod memory;
 pub mod model;

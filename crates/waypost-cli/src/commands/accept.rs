@@ -9,6 +9,8 @@ use waypost::proposals::accept;
 
 /// Accept a proposal as a maintainer; it becomes a regular issue of the project
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way accept way-1a2b")]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]

@@ -10,6 +10,9 @@ use waypost::ledger::{Change, Edit};
 
 /// Assign an issue, without changing its status
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way assign way-1a2b me
+  way assign way-1a2b ''                        unassign it")]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it; - to read ids from standard input
     #[arg(value_name = "ISSUE")]

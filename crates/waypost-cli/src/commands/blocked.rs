@@ -11,6 +11,9 @@ use waypost::claims;
 
 /// List blocked issues with their blockers
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way blocked
+  way blocked --json")]
 pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {

@@ -13,6 +13,8 @@ use crate::work::{TaskArg, first_line};
 
 /// List the checkpoints of tasks; way task checkpoint records one
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way checkpoint list build")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

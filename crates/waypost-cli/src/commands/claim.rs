@@ -15,6 +15,9 @@ use waypost::ledger::Change;
 /// claim lasts until it is released. An agent's claim expires after its TTL unless a heartbeat or another command of its
 /// holder renews it; then the issue is free again.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way claim                                       the first ready issue
+  way claim way-1a2b --agent me --ttl 30m")]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it [default: the first ready issue]
     #[arg(value_name = "ISSUE")]

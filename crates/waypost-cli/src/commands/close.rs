@@ -10,6 +10,9 @@ use waypost::ledger::{Change, IndexedIssue};
 
 /// Close issues; issues they blocked may become ready
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way close way-1a2b --reason 'The login works again'
+  way close way-1a2b way-3c4d")]
 pub(crate) struct Args {
     /// Issue ids, or unique prefixes of them; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]

@@ -10,6 +10,8 @@ use waypost::ledger::Change;
 
 /// Add a comment to an issue
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way comment way-1a2b 'Half done: the parser works'")]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]

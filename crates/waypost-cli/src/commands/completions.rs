@@ -8,9 +8,11 @@ use crate::CommandContext;
 use crate::ui::print;
 
 /// Print a shell completion script
-///
-/// For bash: way completions bash > ~/.local/share/bash-completion/completions/way
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way completions bash > ~/.local/share/bash-completion/completions/way
+  way completions zsh > ~/.zfunc/_way
+  way completions fish > ~/.config/fish/completions/way.fish")]
 pub(crate) struct Args {
     /// Shell to generate the script for
     shell: clap_complete::Shell,

@@ -13,6 +13,9 @@ use crate::work::TaskArg;
 /// Contains the task and its plan, its checkpoints, the outcomes of its dependencies, unread messages and the other
 /// tasks. The budget is a hard limit, at four bytes per token; the end of the text lists the parts that did not fit.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way context build
+  way context build --budget 4000")]
 pub(crate) struct Args {
     #[command(flatten)]
     task: TaskArg,

@@ -10,6 +10,8 @@ use waypost::ledger::Change;
 
 /// Delete issues, leaving tombstones so that no merge restores them
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way delete way-1a2b --reason 'A duplicate of way-3c4d'")]
 pub(crate) struct Args {
     /// Issue ids, or unique prefixes of them; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]

@@ -19,6 +19,8 @@ use waypost::tokens::random_hex;
 /// Takes a few seconds and does not touch your files. The tour runs every command it shows, on an embedded SQLite
 /// store.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way demo")]
 pub(crate) struct Args {
     /// Keep the scratch repository
     #[arg(long)]

@@ -27,10 +27,13 @@ use waypost::prune::LARGE_LEDGER_BYTES;
 use waypost::session::{OpenStore, Session};
 use waypost::survey::{State, survey};
 
-/// Check store, ledgers and worktrees for problems, and suggest fixes
+/// Check store, ledgers and worktrees, and suggest fixes
 ///
 /// Exits with 9 if data is damaged, and with 8 if a store or ledger cannot be reached. A fix never loses data.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way doctor
+  way doctor --fix")]
 pub(crate) struct Args {
     /// Fix the problems that can be fixed safely
     #[arg(long)]

@@ -16,6 +16,8 @@ use waypost::ledger::{Change, Edit};
 ///
 /// Uses VISUAL or EDITOR, else vi. Writes only the fields you changed, so that concurrent changes of other users are kept.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way edit way-1a2b")]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]

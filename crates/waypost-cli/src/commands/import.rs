@@ -14,7 +14,7 @@ use waypost::import::workflows::{self, Program, Request};
 use waypost::import::{self, Format, Plan, Taken};
 use waypost::transfer::Moved;
 
-/// Import issues from another tracker, or workflows from another program
+/// Import issues of another tracker, or workflows of a program
 ///
 /// Writes issues to the ledger in one transaction, workflows and templates to the store, and settings to the configuration
 /// of this clone; never changes the source. Skips issues that exist already, by id or external_ref; with --update it

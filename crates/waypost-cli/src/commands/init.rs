@@ -23,7 +23,7 @@ use waypost::repos::{Repo, primary, role};
 const GITIGNORE: &str =
     "# State of this machine. The ledger and the configuration beside it are tracked.\n/local/\n/state.db*\n/.*.tmp\n";
 
-/// Prepare a repository for a team: tracked configuration and the store
+/// Prepare a repository for a team: tracked files and the store
 ///
 /// Optional: Waypost works without it. Writes .waypost/ for you to commit, so that the whole team uses the same prefix for
 /// issue ids and the same home of the ledger. With --scope, also sets the scope of this clone. Running it again changes nothing.

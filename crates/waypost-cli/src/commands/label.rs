@@ -12,6 +12,9 @@ use waypost::ledger::{Change, Edit};
 
 /// Add, remove and list labels
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way label add way-1a2b api urgent
+  way label list")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -25,6 +25,8 @@ const MAX_EVENTS: u32 = 10_000;
 ///
 /// Shows the commits that changed it, and the events of the store about it: claims, releases and expired claims.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way log way-1a2b")]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it; the full id if it is no longer in the ledger
     #[arg(value_name = "ISSUE")]

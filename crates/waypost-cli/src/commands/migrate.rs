@@ -12,7 +12,7 @@ use waypost::homes::change_home;
 use waypost::move_issues::{Which, migrate};
 use waypost::place::LedgerHome;
 
-/// Move issues from one ledger to another, or the whole ledger to another home; exits with 6 if no issue matches
+/// Move issues to another ledger, or a ledger to another home; exits with 6 if no issue matches
 ///
 /// Writes the issues to the target before removing them from the source. Moves from all configured ledgers, or with --repo
 /// from one.

@@ -21,6 +21,8 @@ pub(super) mod doctor;
 pub(super) mod edit;
 pub(super) mod events;
 pub(super) mod export;
+pub(super) mod graph;
+pub(super) mod help;
 pub(super) mod hook;
 pub(super) mod import;
 pub(super) mod init;

@@ -7,7 +7,7 @@ use waypost_core::Result;
 use crate::CommandContext;
 use waypost::ops::agent::Prime;
 
-/// Print the context for an agent that starts or whose context was cleared
+/// Print the context for an agent that starts, or starts again
 ///
 /// Contains the agent's name, its leases and their progress, its messages, ready work and the commands to use.
 #[derive(clap::Args)]

@@ -14,6 +14,9 @@ use waypost::proposals::propose;
 /// and keep the same id. Proposing again merges the changes of both copies; if a maintainer accepted the issue meanwhile,
 /// the project's copy gets your changes.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way propose way-1a2b
+  way propose way-1a2b --target ../project")]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]

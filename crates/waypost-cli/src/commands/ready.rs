@@ -16,6 +16,9 @@ use waypost::repos::Repo;
 /// Leaves out records with which other tools coordinate agents, such as those of type agent, gate or message, and ephemeral
 /// ones; --type lists them.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way ready
+  way ready --explain way-1a2b                    why it is ready or not")]
 pub(crate) struct Args {
     /// Maximum number of issues; 0 for no limit
     #[arg(long, value_name = "N", default_value_t = 20)]

@@ -9,6 +9,8 @@ use waypost::proposals::reject;
 
 /// Reject a proposal as a maintainer; closes it, and the proposer sees the reason
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way reject way-1a2b --reason 'Out of scope'")]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]

@@ -10,6 +10,8 @@ use waypost::ledger::Change;
 
 /// Release issues that you claimed
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way release way-1a2b")]
 pub(crate) struct Args {
     /// Issue ids, or unique prefixes of them; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]

@@ -10,6 +10,8 @@ use waypost::ledger::Change;
 
 /// Reopen closed or deleted issues
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way reopen way-1a2b way-3c4d")]
 pub(crate) struct Args {
     /// Issue ids, or unique prefixes of them; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]

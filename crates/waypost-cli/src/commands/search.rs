@@ -11,6 +11,8 @@ use crate::CommandContext;
 ///
 /// Searches all texts of an issue. A word also matches the beginning of a longer word: time matches timeout.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way search login timeout")]
 pub(crate) struct Args {
     /// Words to search for
     #[arg(required = true, value_name = "WORD")]

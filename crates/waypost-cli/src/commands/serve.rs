@@ -24,7 +24,7 @@ use waypost::tokens::{Tokens, hash, random_hex};
 /// The default port.
 const DEFAULT_PORT: u16 = 7717;
 
-/// Serve the store over HTTP to programs, browsers and other machines
+/// Serve the store over HTTP to programs and other machines
 ///
 /// By default listens only on this machine, on a port and on a socket that only you can use. Clients of the port need a
 /// token; the server creates yours on first use. Other commands connect to the server with --db or WAYPOST_DB.

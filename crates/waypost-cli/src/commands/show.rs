@@ -14,6 +14,9 @@ use waypost::repos::Repo;
 
 /// Show issues with all details
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way show way-1a2b
+  way show way-1a2b --json")]
 pub(crate) struct Args {
     /// Issue ids, or unique prefixes of them; full ids for pruned issues; - to read ids from standard input
     #[arg(required = true, value_name = "ISSUE")]

@@ -10,6 +10,9 @@ use crate::CommandContext;
 
 /// List open issues without recent updates, oldest first
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way stale
+  way stale --days 14")]
 pub(crate) struct Args {
     /// Minimum number of days since the last update
     #[arg(long, value_name = "N", default_value_t = 30)]

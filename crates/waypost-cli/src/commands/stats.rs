@@ -10,6 +10,9 @@ use crate::ui::{BOLD, cell, styled};
 
 /// Count issues by status, type and priority
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way stats
+  way stats --json")]
 pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {

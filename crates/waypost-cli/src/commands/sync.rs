@@ -13,7 +13,7 @@ use waypost::proposals::{Outcome, merge_answered_proposals};
 use waypost::repos::Repo;
 use waypost::sync::{Fetched, Options, Push, Synced, fetch_project, push, sync, timeout};
 
-/// Synchronize ledgers with their remotes: fetch, merge, commit, push
+/// Synchronize ledgers: fetch, merge, commit and push
 ///
 /// Commits only the ledger and pushes only commits of the ledger. Other files, staged or not, the current branch, stashes
 /// and unpushed commits stay unchanged. The commit of the ledger is on top of unpushed commits and contains what was pushed,

@@ -15,6 +15,9 @@ use waypost::repos::{Repos, Route, role};
 ///
 /// Creates nothing.
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way where
+  way where --json")]
 pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {

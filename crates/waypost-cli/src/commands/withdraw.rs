@@ -10,6 +10,8 @@ use waypost::proposals::withdraw;
 
 /// Withdraw a proposal: removes its copy from the project's ledger
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way withdraw way-1a2b")]
 pub(crate) struct Args {
     /// Issue id, or a unique prefix of it
     #[arg(value_name = "ISSUE")]

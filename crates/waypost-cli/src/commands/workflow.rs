@@ -28,7 +28,7 @@ use waypost::plans;
 use waypost::references::{self, Unknown};
 use waypost::session::Session;
 
-/// Create workflows of tasks with dependencies, and follow their progress
+/// Create workflows of tasks with dependencies, and follow them
 ///
 /// A workflow is one execution of a plan. After its start, each task becomes claimable as soon as the tasks it needs
 /// are done.

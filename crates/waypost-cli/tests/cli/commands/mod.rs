@@ -21,6 +21,8 @@ mod doctor;
 mod edit;
 mod events;
 mod export;
+mod graph;
+mod help;
 mod hook;
 mod import;
 mod init;
