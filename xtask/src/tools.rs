@@ -19,6 +19,66 @@ const MCP_CONFORMANCE_VERSION: &str = "0.1.16";
 const MCP_CONFORMANCE_NEXT_VERSION: &str = "0.2.0-alpha.12";
 const NODE_VERSION: &str = "22.23.3";
 
+/// A program from npm for tests. Its package is installed without dependencies and without scripts: the packages of one
+/// platform contain everything.
+struct NpmProgram {
+    /// The name of its directory in the cache.
+    name: &'static str,
+    /// The variable that passes its path to tests.
+    variable: &'static str,
+    /// Its package with the version. `{arch}` stands for the processor as npm names it.
+    package: &'static str,
+    version: &'static str,
+    /// The program in the package. `{target}` stands for the processor as Rust names it.
+    file: &'static str,
+}
+
+/// The coding agents of tests, and the Node that runs the one that is a script.
+const AGENTS: &[NpmProgram] = &[
+    NpmProgram {
+        name: "claude-code",
+        variable: "WAYPOST_TEST_CLAUDE",
+        package: "@anthropic-ai/claude-code-linux-{arch}@{version}",
+        version: "2.1.325",
+        file: "claude",
+    },
+    NpmProgram {
+        name: "codex",
+        variable: "WAYPOST_TEST_CODEX",
+        package: "@openai/codex@{version}-linux-{arch}",
+        version: "0.166.0",
+        file: "vendor/{target}-unknown-linux-musl/bin/codex",
+    },
+    NpmProgram {
+        name: "gemini-cli",
+        variable: "WAYPOST_TEST_GEMINI",
+        package: "@google/gemini-cli@{version}",
+        version: "0.61.0",
+        file: "bundle/gemini.js",
+    },
+    NpmProgram {
+        name: "opencode",
+        variable: "WAYPOST_TEST_OPENCODE",
+        package: "opencode-linux-{arch}@{version}",
+        version: "1.18.33",
+        file: "bin/opencode",
+    },
+    NpmProgram {
+        name: "copilot",
+        variable: "WAYPOST_TEST_COPILOT",
+        package: "@github/copilot-linux-{arch}@{version}",
+        version: "1.0.102",
+        file: "copilot",
+    },
+    NpmProgram {
+        name: "node",
+        variable: "WAYPOST_TEST_NODE",
+        package: "node-linux-{arch}@{version}",
+        version: NODE_VERSION,
+        file: "bin/node",
+    },
+];
+
 /// Debian packages, each with a program of it.
 const PACKAGES: &[(&str, &str)] = &[
     ("git", "git"),
@@ -44,6 +104,8 @@ pub(crate) struct Tools {
     schemathesis: Option<PathBuf>,
     /// A directory with the conformance suite of MCP and a Node.
     mcp_conformance: Option<PathBuf>,
+    /// The agents' programs, each with its variable.
+    agents: Vec<(&'static str, PathBuf)>,
     /// What could not be installed.
     missing: Vec<&'static str>,
 }
@@ -63,6 +125,7 @@ impl Tools {
         if let Some(suite) = &self.mcp_conformance {
             command.env("WAYPOST_TEST_MCP_CONFORMANCE", suite);
         }
+        command.envs(self.agents.iter().map(|(variable, program)| (variable, program)));
         command
     }
 
@@ -86,8 +149,15 @@ pub(crate) fn install() -> Tools {
         mcp_python: find_mcp_python(),
         schemathesis: find_schemathesis(),
         mcp_conformance: find_mcp_conformance(),
+        agents: Vec::new(),
         missing: missing_packages(),
     };
+    for agent in AGENTS {
+        match find_npm_program(agent) {
+            Some(program) => tools.agents.push((agent.variable, program)),
+            None => tools.missing.push(agent.name),
+        }
+    }
     for (name, found) in [
         ("jj", &tools.jj),
         ("the MCP client for Python", &tools.mcp_python),
@@ -164,22 +234,43 @@ fn find_in_python(package: &str, version: &str) -> Option<PathBuf> {
 /// Returns the directory of the MCP conformance suites and their Node, installing them on first use.
 fn find_mcp_conformance() -> Option<PathBuf> {
     let root = cache_dir("mcp-conformance", &format!("{MCP_CONFORMANCE_VERSION}-{MCP_CONFORMANCE_NEXT_VERSION}"))?;
+    let package = "npm:@modelcontextprotocol/conformance";
+    let requirements = [
+        format!("conformance@{package}@{MCP_CONFORMANCE_VERSION}"),
+        format!("conformance-next@{package}@{MCP_CONFORMANCE_NEXT_VERSION}"),
+        format!("node@{NODE_VERSION}"),
+    ];
+    install_from_npm("the conformance suite of MCP", &root, &[], &requirements)
+}
+
+/// Returns a program from npm, installing it on first use.
+fn find_npm_program(program: &NpmProgram) -> Option<PathBuf> {
+    let root = cache_dir(program.name, program.version)?;
+    let target = std::env::consts::ARCH;
+    let arch = match target {
+        "x86_64" => "x64",
+        "aarch64" => "arm64",
+        other => other,
+    };
+    let package = program.package.replace("{arch}", arch).replace("{version}", program.version);
+    let options = ["--omit=optional", "--ignore-scripts"];
+    let root = install_from_npm(program.name, &root, &options, &[format!("program@npm:{package}")])?;
+    Some(root.join("node_modules/program").join(program.file.replace("{target}", target)))
+}
+
+/// Returns a directory with packages from npm, installing them on first use.
+fn install_from_npm(name: &str, root: &Path, options: &[&str], requirements: &[String]) -> Option<PathBuf> {
     let marker = root.join("whole");
     if !marker.is_file() {
-        println!("installing the conformance suite of MCP, once");
-        let package = "npm:@modelcontextprotocol/conformance";
-        let requirement = [
-            format!("conformance@{package}@{MCP_CONFORMANCE_VERSION}"),
-            format!("conformance-next@{package}@{MCP_CONFORMANCE_NEXT_VERSION}"),
-            format!("node@{NODE_VERSION}"),
-        ];
-        let installed = std::fs::create_dir_all(&root).map_err(|error| error.to_string()).and_then(|()| {
+        println!("installing {name}, once");
+        let installed = std::fs::create_dir_all(root).map_err(|error| error.to_string()).and_then(|()| {
             let mut command = Command::new("npm");
             command
-                .args(["install", "--no-audit", "--no-fund", "--save-exact", "--prefix"])
-                .arg(&root)
-                .args(requirement);
-            run(&mut command)
+                .args(["install", "--no-audit", "--no-fund", "--save-exact"])
+                .args(options)
+                .arg("--prefix")
+                .arg(root);
+            run(command.args(requirements))
         });
         // The marker shows that the installation was not interrupted.
         let installed =
@@ -189,7 +280,7 @@ fn find_mcp_conformance() -> Option<PathBuf> {
             return None;
         }
     }
-    Some(root)
+    Some(root.to_owned())
 }
 
 /// Returns jj, building it on first use.

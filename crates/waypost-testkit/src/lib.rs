@@ -15,7 +15,10 @@ pub use corpus::{Corpus, corpora, injections};
 pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
-pub use tools::{find_strace, hg, jj, mcp_conformance, mcp_python, pgbouncer, schemathesis, strace, unavailable};
+pub use tools::{
+    claude, codex, copilot, find_strace, gemini, hg, jj, mcp_conformance, mcp_python, opencode, pgbouncer,
+    schemathesis, strace, unavailable,
+};
 
 /// Creates a directory that is deleted on drop.
 pub fn temp_dir() -> tempfile::TempDir {

@@ -68,6 +68,46 @@ pub fn mcp_conformance() -> [PathBuf; 3] {
     files.map(|file| modules.join(file))
 }
 
+/// Returns Claude Code.
+#[track_caller]
+pub fn claude() -> PathBuf {
+    npm_program("WAYPOST_TEST_CLAUDE", "claude-code-", "claude", "Claude Code")
+}
+
+/// Returns Codex.
+#[track_caller]
+pub fn codex() -> PathBuf {
+    let file = format!("vendor/{}-unknown-linux-musl/bin/codex", std::env::consts::ARCH);
+    npm_program("WAYPOST_TEST_CODEX", "codex-", &file, "Codex")
+}
+
+/// Returns the Node that runs Gemini CLI, and its script.
+#[track_caller]
+pub fn gemini() -> [PathBuf; 2] {
+    [
+        npm_program("WAYPOST_TEST_NODE", "node-", "bin/node", "Node"),
+        npm_program("WAYPOST_TEST_GEMINI", "gemini-cli-", "bundle/gemini.js", "Gemini CLI"),
+    ]
+}
+
+/// Returns opencode.
+#[track_caller]
+pub fn opencode() -> PathBuf {
+    npm_program("WAYPOST_TEST_OPENCODE", "opencode-", "bin/opencode", "opencode")
+}
+
+/// Returns Copilot CLI.
+#[track_caller]
+pub fn copilot() -> PathBuf {
+    npm_program("WAYPOST_TEST_COPILOT", "copilot-", "copilot", "Copilot CLI")
+}
+
+/// Returns a file of a package from npm.
+#[track_caller]
+fn npm_program(variable: &str, prefix: &str, file: &str, name: &str) -> PathBuf {
+    require(installed(variable, prefix, &format!("node_modules/program/{file}")), name)
+}
+
 /// Fails a test that this machine or user cannot run: a test that proved nothing is not a pass.
 #[track_caller]
 pub fn unavailable(why: &str) -> ! {
