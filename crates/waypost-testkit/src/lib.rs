@@ -5,6 +5,7 @@
 
 mod chance;
 mod corpus;
+mod model;
 mod postgres;
 mod run;
 mod sandbox;
@@ -12,6 +13,7 @@ mod tools;
 
 pub use chance::{Dice, pass};
 pub use corpus::{Corpus, corpora, injections};
+pub use model::{Model, ModelRequest, Turn};
 pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
