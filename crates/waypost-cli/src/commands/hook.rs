@@ -7,8 +7,8 @@ use std::process::ExitCode;
 
 use serde::Deserialize as _;
 use serde_json::{Value, json};
-use waypost_core::Result;
 use waypost_core::op::{LeaseView, ListLeases};
+use waypost_core::{Error, Result};
 use waypost_fs::{create_private_dir, replace};
 
 use crate::CommandContext;
@@ -16,9 +16,11 @@ use crate::escape::escape;
 use crate::setup::Agent;
 use crate::ui::print;
 use waypost::environment::CLAUDE_ENV_FILE;
+use waypost::jobs;
 use waypost::ops::agent::Prime;
 use waypost::place::{Location, Place};
 use waypost::session::Session;
+use waypost::workspaces::{self, Force, UserWorkspaces};
 
 /// Maximum size of the JSON that an agent writes to standard input.
 const MAX_INPUT_BYTES: u64 = 64 << 20;
@@ -32,16 +34,21 @@ const MAX_NAME_BYTES: usize = 100;
 /// Run a hook of a coding agent; installed by way setup
 ///
 /// Reads the agent's session description from standard input and derives the agent's name from it, unless --agent or
-/// WAYPOST_AGENT is set. Renews the leases of that name, and of the names that the session's commands and tools used. Always
-/// exits with 0, because a failing hook must not interrupt the agent.
+/// WAYPOST_AGENT is set. Renews the leases of that name, and of the names that the session's commands and tools used. Exits
+/// with 0 even if it fails, because a failing hook must not interrupt the agent.
+///
+/// worktree-create and worktree-remove make workspaces of the worktrees of Claude Code: way ws list has them. They fail with
+/// an error if the worktree cannot be created, or if its removal would lose work; the agent then keeps it.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way hook start --for claude-code       print the context for a new or compacted session
   way hook compact --for claude-code     renew the leases and print a reminder of them
   way hook tool --for claude-code        renew the leases, after every use of a tool
-  way hook stop --for claude-code        renew the leases, after every turn")]
+  way hook stop --for claude-code        renew the leases, after every turn
+  way hook worktree-create --for claude-code   create a workspace for a worktree of the agent, and print its path
+  way hook worktree-remove --for claude-code   remove it, unless work in it would be lost")]
 pub(crate) struct Args {
-    /// Event: start, compact, tool or stop; others are ignored
+    /// Event: start, compact, tool, stop, worktree-create or worktree-remove; others are ignored
     #[arg(value_name = "MOMENT")]
     moment: String,
     /// Coding agent: claude-code, codex, cursor or gemini
@@ -52,7 +59,17 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let agent = args.target.parse().unwrap_or(Agent::Generic);
     let input = input();
-    let answer = answer(cx, &args.moment, agent, &input).unwrap_or_else(|error| {
+    match args.moment.as_str() {
+        "worktree-create" => return create_worktree(cx, &input),
+        "worktree-remove" => return remove_worktree(cx, &input),
+        _ => {}
+    }
+    let moment = match args.moment.as_str() {
+        // Gemini CLI runs this hook before every request, to decide whether it compacts.
+        "compact" if agent == Agent::Gemini && input.trigger == "auto" => "tool",
+        moment => moment,
+    };
+    let answer = answer(cx, moment, agent, &input).unwrap_or_else(|error| {
         log::debug!("the hook did nothing: {}", error.full_message());
         empty_output(agent)
     });
@@ -74,6 +91,15 @@ struct HookEvent {
     tool_name: Value,
     #[serde(default)]
     tool_input: Value,
+    /// The reason for a compaction.
+    #[serde(default)]
+    trigger: Value,
+    /// The name of a new worktree.
+    #[serde(default)]
+    name: Value,
+    /// The worktree to remove.
+    #[serde(default)]
+    worktree_path: Value,
 }
 
 /// Returns the description of the session that the agent wrote to standard input.
@@ -85,6 +111,32 @@ fn input() -> HookEvent {
     // Reads one JSON value and stops there, because not every agent closes the pipe.
     HookEvent::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MAX_INPUT_BYTES)))
         .unwrap_or_default()
+}
+
+/// Creates a workspace for a worktree of the agent, or finds the one with its name. Prints only its path, because the agent
+/// reads the last line.
+fn create_worktree(cx: &mut CommandContext, input: &HookEvent) -> Result<ExitCode> {
+    let name = input.name.as_str().filter(|name| !name.is_empty());
+    let name = name.ok_or_else(|| Error::invalid("the agent named no worktree to create"))?;
+    let mut session = cx.session_to_write()?;
+    jobs::recover_interrupted_work(&mut session)?;
+    let workspace = workspaces::create_named(&mut session, name, &mut |step| log::debug!("{step}"))?;
+    print(&format!("{}\n", workspace.path.display()))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the workspace of a worktree of the agent, unless work in it would be lost.
+fn remove_worktree(cx: &mut CommandContext, input: &HookEvent) -> Result<ExitCode> {
+    let path = input.worktree_path.as_str().filter(|path| !path.is_empty());
+    let path = path.ok_or_else(|| Error::invalid("the agent named no worktree to remove"))?;
+    let (place, mut session) = cx.session_if_any()?;
+    if let Some(session) = &mut session {
+        jobs::recover_interrupted_work(session)?;
+    }
+    let mut workspaces = UserWorkspaces::new(place, session.as_mut());
+    let found = workspaces.find(path)?;
+    workspaces.with_records(&found, |records| workspaces::remove(records, &found.view.workspace, Force::No))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the beginning of the session id.

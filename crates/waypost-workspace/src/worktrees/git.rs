@@ -37,6 +37,18 @@ pub(super) fn find(checkout: &Checkout, branch: &str) -> Result<Option<ListedWor
     Ok(listed.into_iter().find(|listed| Some(&listed.path) == path.as_ref()))
 }
 
+/// Returns a name for a new branch: this one, or with the first number that makes it new.
+pub fn new_branch_name(checkout: &Checkout, name: &str) -> Result<String> {
+    let repository = Git::of_repository(&checkout.shared_dir)?;
+    let pattern = |name: &str| format!("refs/heads/{name}");
+    let patterns = [pattern(name), pattern(&format!("{name}-*"))];
+    let known =
+        repository.command().args(["for-each-ref", "--format=%(refname:lstrip=2)", "--"]).args(patterns).stdout()?;
+    let is_new = |name: &String| known.lines().all(|known| known != name);
+    let mut names = std::iter::once(name.to_owned()).chain((2_u64..).map(|number| format!("{name}-{number}")));
+    names.find(is_new).ok_or_else(|| Error::internal("no number is left for a branch"))
+}
+
 pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Result<()> {
     let repository = Git::of_repository(&checkout.shared_dir)?;
     let branch = request.branch;

@@ -19,7 +19,7 @@ use waypost_fs::{FileLock, check_no_mount_in, mounts_in};
 use crate::vcs::checkout::{Checkout, ListedWorktree};
 
 pub(crate) use git::{PlainIndex, commit_everything};
-pub use git::{exclude, include};
+pub use git::{exclude, include, new_branch_name};
 
 /// The maximum time to wait for another process that adds or removes a worktree, which may be large.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(10);

@@ -4,17 +4,17 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use waypost_core::id::{RepositoryId, WorkspaceId};
-use waypost_core::model::{Job, Repository, Strategy, Workspace, WorkspaceStatus, Worktree};
+use waypost_core::model::{Job, Repository, Strategy, Vcs, Workspace, WorkspaceStatus, Worktree};
 use waypost_core::op::{ListRepositories, ListWorktrees, ShowTask};
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::PrivateDir;
 use waypost_workspace::workspaces::{
     self as tools, Conflict, Made, MakeOptions, Merge, Name, Places, Plan, Request, Source, TaskWork, Trust, Trusted,
 };
-use waypost_workspace::{Checkout, adopt_repository_id, job_log, repository_id, worktree_id};
+use waypost_workspace::{Checkout, adopt_repository_id, job_log, repository_id, worktree_id, worktrees};
 
 use super::places::{machine, mirrors, network_options, root};
-use super::records::{change, plan_of, record};
+use super::records::{change, list, plan_of, record};
 use super::rules::make_room;
 use crate::config::Layer;
 use crate::place::Place;
@@ -119,7 +119,7 @@ fn plan(
     let suits = |strategy: &Strategy| match checkout {
         Some(checkout) => match strategy {
             Strategy::Clone | Strategy::Overlay => checkout.git_dir.is_some(),
-            Strategy::Jj => checkout.vcs == waypost_core::model::Vcs::Jj,
+            Strategy::Jj => checkout.vcs == Vcs::Jj,
             _ => true,
         },
         None => strategy.borrows(),
@@ -146,6 +146,29 @@ pub fn create(session: &mut Session, request: &WorkspaceRequest<'_>, report: &mu
             Err(Error::not_found(format!("the work of task {} ({}) is not on this machine", work.task, work.commit)))
         }
     }
+}
+
+/// Returns the workspace that an agent works in under a name of its own, creating it if there is none.
+///
+/// In a git repository it is a worktree, because the agent expects the branches of the repository in it.
+pub fn create_named(session: &mut Session, name: &str, report: &mut dyn FnMut(&str)) -> Result<Workspace> {
+    let branch = format!("worktree-{name}");
+    let repository = session.repository().id.clone();
+    let known = list(session)?.into_iter().find(|seen| {
+        let workspace = &seen.workspace;
+        let is_named = workspace.branch.as_ref() == Some(&branch) && workspace.status == WorkspaceStatus::Kept;
+        is_named && workspace.repository_id == repository && workspace.path.is_dir()
+    });
+    if let Some(known) = known {
+        return Ok(known.workspace);
+    }
+    let checkout = session.place.require_checkout()?.clone();
+    let is_git = checkout.vcs == Vcs::Git;
+    // A branch of that name may have commits of an earlier worktree.
+    let branch = is_git.then(|| worktrees::new_branch_name(&checkout, &branch)).transpose()?;
+    let strategy = is_git.then_some(Strategy::Worktree);
+    let request = WorkspaceRequest { strategy, branch: branch.as_deref(), ..WorkspaceRequest::default() };
+    Ok(create(session, &request, report)?.workspace)
 }
 
 /// Creates a workspace that may start from the work of finished tasks.

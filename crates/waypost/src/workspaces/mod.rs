@@ -18,8 +18,8 @@ mod user;
 
 pub use changes::uncommitted_warning;
 pub use create::{
-    Created, Creation, StartingWork, WorkspaceRequest, check, check_reusable, create, create_from_work, enter, reuse,
-    trust,
+    Created, Creation, StartingWork, WorkspaceRequest, check, check_reusable, create, create_from_work, create_named,
+    enter, reuse, trust,
 };
 pub use deliver::{Delivered, deliver, is_mergeable, note_pull_request, open_pull_request, update_merged};
 pub use places::{machine, root};

@@ -1,6 +1,7 @@
 //! `way hook`: sessions of coding agents.
 
 use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use serde_json::{Value, json};
@@ -44,10 +45,15 @@ fn hooks_name_the_session_prime_it_and_keep_its_leases() {
     assert_eq!(team.status("a"), "in_progress", "each renewed the lease");
     let reminder = hook(&team, "compact --for claude-code", &session).ok().stdout;
     assert!(reminder.contains(&format!("you are claude-code-1a2b3c4d and hold {task} (epoch 1)")), "{reminder}");
-    let reminder: Value =
-        serde_json::from_str(&hook(&team, "compact --for gemini --agent claude-code-1a2b3c4d", &session).ok().stdout)
-            .unwrap();
-    assert!(reminder["systemMessage"].as_str().unwrap().contains("epoch 1"));
+    let compact = |trigger: &str| {
+        let event = json!({ "session_id": "1a2b3c4d-5e6f-7a8b", "trigger": trigger });
+        let printed = hook(&team, "compact --for gemini --agent claude-code-1a2b3c4d", &event).ok().stdout;
+        serde_json::from_str::<Value>(&printed).unwrap()
+    };
+    assert!(compact("manual")["systemMessage"].as_str().unwrap().contains("epoch 1"));
+    let events = team.data("events --kind agent.heartbeat --limit 100");
+    assert_eq!(compact("auto"), json!({}), "Gemini CLI runs it before every request");
+    assert_eq!(team.data("events --kind agent.heartbeat --limit 100"), events);
     // Another session holds nothing.
     let other = json!({ "session_id": "ffff" });
     assert_eq!(hook(&team, "compact --for claude-code", &other).ok().stdout, "");
@@ -137,4 +143,82 @@ fn a_hook_after_a_tool_creates_no_store() {
     let run = sandbox.way(&repo, ["hook", "tool", "--for", "claude-code"]);
     assert_eq!((run.code, run.stdout.as_str()), (0, ""));
     assert!(!repo.join(".git/waypost/state.db").exists());
+}
+
+/// The path that the hook printed, as the agent reads it.
+fn created(team: &Team, name: &str) -> PathBuf {
+    let event = json!({ "session_id": "beef", "hook_event_name": "WorktreeCreate", "name": name });
+    let printed = hook(team, "worktree-create --for claude-code", &event).ok().stdout;
+    assert_eq!(printed.lines().count(), 1, "{printed}");
+    PathBuf::from(printed.trim_end())
+}
+
+fn removed(team: &Team, path: &Path) -> Run {
+    let event = json!({ "session_id": "beef", "hook_event_name": "WorktreeRemove", "worktree_path": path });
+    hook(team, "worktree-remove --for claude-code", &event)
+}
+
+#[test]
+fn a_worktree_of_the_agent_is_a_workspace_of_the_repository() {
+    let team = Team::new();
+    let path = created(&team, "login");
+    assert!(path.is_absolute() && path.join("file").is_file(), "{path:?}");
+    assert_eq!(team.sandbox.git(&path, ["branch", "--show-current"]), "worktree-login\n");
+    let listed = |line: &str| {
+        let all = team.data(line);
+        let paths = all.as_array().unwrap().iter().map(|one| one["path"].as_str().unwrap().to_owned());
+        paths.collect::<Vec<_>>()
+    };
+    let text = path.to_str().unwrap().to_owned();
+    assert_eq!(listed("ws list"), [text.as_str()]);
+    assert!(listed("worktree list").contains(&text));
+    assert_eq!(created(&team, "login"), path, "the same name is the same worktree");
+    let other = created(&team, "logout");
+    assert_ne!(other, path);
+    // A command in it works for the repository that it belongs to.
+    let added = team.sandbox.way(&path, ["add", "Found here", "--agent", "a", "--json"]).data();
+    let id = added["id"].as_str().unwrap();
+    assert_eq!(team.data(&format!("show {id}"))["title"], "Found here");
+    assert_eq!(team.sandbox.git(&path, ["status", "--porcelain"]), "", "nothing of ours is in it");
+
+    assert_eq!(removed(&team, &path).ok().stdout, "");
+    assert!(!path.exists());
+    assert_eq!(listed("ws list"), [other.to_str().unwrap().to_owned()]);
+    assert!(!listed("worktree list").contains(&text));
+}
+
+#[test]
+fn a_worktree_of_the_agent_with_work_is_kept() {
+    let team = Team::new();
+    let path = created(&team, "fix");
+    team.sandbox.write(path.join("new"), "work\n");
+    let kept = removed(&team, &path).fails(7);
+    assert!(kept.stderr.contains("stays: 1 file not under version control"), "{kept:#?}");
+    assert_eq!(std::fs::read_to_string(path.join("new")).unwrap(), "work\n");
+    team.sandbox.git(&path, ["add", "new"]);
+    team.sandbox.git(&path, ["commit", "-q", "-m", "work"]);
+    let _ = removed(&team, &path).ok();
+    assert!(!path.exists());
+    assert_eq!(team.sandbox.git(&team.repo, ["show", "worktree-fix:new"]), "work\n");
+    // The branch still has the commit, so a new worktree with this name gets a branch of its own.
+    let again = created(&team, "fix");
+    assert_eq!(team.sandbox.git(&again, ["branch", "--show-current"]), "worktree-fix-2\n");
+    assert!(!again.join("new").exists());
+}
+
+#[test]
+fn a_hook_for_worktrees_says_why_it_fails() {
+    let team = Team::new();
+    let event = json!({ "session_id": "beef" });
+    for (moment, message) in
+        [("worktree-create", "the agent named no worktree to create"), ("worktree-remove", "no worktree to remove")]
+    {
+        let run = hook(&team, &format!("{moment} --for claude-code"), &event).fails(2);
+        assert!(run.stdout.is_empty() && run.stderr.contains(message), "{run:#?}");
+    }
+    let elsewhere = team.sandbox.dir("elsewhere");
+    let run = removed(&team, &elsewhere).fails(3);
+    assert!(run.stderr.contains("workspace") && elsewhere.is_dir(), "{run:#?}");
+    let run = removed(&team, &team.repo).fails(3);
+    assert!(team.repo.join("file").is_file(), "{run:#?}");
 }
