@@ -10,6 +10,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, FromArgMatches};
 use waypost_core::{Error, Kind, Result};
 
+use waypost::denied;
 use waypost::environment::Variables;
 use waypost::place::{Place, Request, Scope};
 use waypost::session::Session;
@@ -242,6 +243,10 @@ pub fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
+            let error = match &cx.place {
+                Some(place) => denied::explain(error, place),
+                None => error,
+            };
             let store = cx.place.as_ref().filter(|_| cx.uses_store).and_then(|place| place.store().ok());
             let store = store.map(|choice| (choice.location.to_string(), choice.source.to_string()));
             cx.ui.error(&error, store.as_ref().map(|(path, because)| (path.as_str(), because.as_str())));

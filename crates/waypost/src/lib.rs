@@ -12,6 +12,7 @@ pub mod challenge;
 pub mod claims;
 pub mod client;
 pub mod config;
+pub mod denied;
 pub mod environment;
 pub mod epics;
 pub mod forks;

@@ -529,3 +529,30 @@ fn the_directory_of_another_user_or_another_home_is_no_repository() {
     let found = sandbox.way(&plain, ["where", "--json"]).data();
     assert!(found.to_string().contains("plain/.waypost/local"), "{found}");
 }
+
+/// Coding agents run commands in such sandboxes.
+#[test]
+fn an_error_about_a_read_only_directory_names_the_way_out() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["add", "One", "--json"]).data();
+    let _ = Run::of(&sandbox.way_command(&repo).args(["workflow", "create", "w"]).output().unwrap());
+    let git_dir = repo.join(".git");
+    let confined = |line: &[&str]| {
+        let mut command = sandbox.command("bwrap", &repo);
+        command.args(["--dev-bind", "/", "/", "--ro-bind"]).arg(&git_dir).arg(&git_dir);
+        Run::of(&command.arg(env!("CARGO_BIN_EXE_way")).args(line).output().unwrap())
+    };
+    assert!(confined(&["list"]).ok().stdout.contains("One"), "reading works");
+    for line in [&["add", "Two"][..], &["task", "claim", "--agent", "a"], &["workflow", "create", "other"]] {
+        let run = confined(line).fails(8);
+        let hint = format!(
+            "use the MCP tools of waypost, whose server is outside of it, or let the sandbox write to {}",
+            text(&git_dir.join("waypost"))
+        );
+        assert!(run.stderr.contains(&hint), "{run:#?}");
+    }
+    // Another failure gets no such hint.
+    let run = sandbox.way(&repo, ["show", "nothing"]).fails(3);
+    assert!(!run.stderr.contains("MCP"), "{run:#?}");
+}
