@@ -282,6 +282,41 @@ async def main(way, mode, steps):
 asyncio.run(main(sys.argv[1], sys.argv[2], json.loads(sys.argv[3])))
 "#;
 
+/// Copilot CLI shows its model both.
+#[test]
+fn a_client_that_shows_text_and_structured_content_gets_only_the_text() {
+    let team = Team::with("a: one\n");
+    for (name, is_structured) in [("claude-code", true), ("codex-mcp-client", true), ("copilot-cli", false)] {
+        let described = json!({ "name": name, "version": "1" });
+        let mut client = Client::start(&team, "mcp");
+        let params = json!({ "protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": described });
+        let _ = client.request("initialize", &params);
+        client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/initialized" }));
+        for (arguments, is_error) in [(json!({ "task": "a" }), false), (json!({ "task": "b" }), true)] {
+            let call = json!({ "name": "context", "arguments": arguments });
+            let result = client.request("tools/call", &call)["result"].take();
+            assert_eq!(
+                (&result["isError"], result["structuredContent"].is_object()),
+                (&json!(is_error), is_structured)
+            );
+            assert!(!result["content"][0]["text"].as_str().unwrap().is_empty());
+        }
+        assert!(client.close().0.success());
+        // In the newest protocol every request describes the client.
+        let mut client = Client::start(&team, "mcp");
+        let meta = json!({
+            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientInfo": described,
+            "io.modelcontextprotocol/clientCapabilities": {},
+        });
+        let call = json!({ "name": "context", "arguments": { "task": "a" }, "_meta": meta });
+        let _ = client.request("server/discover", &json!({ "_meta": meta }));
+        let result = client.request("tools/call", &call)["result"].take();
+        assert_eq!(result["structuredContent"].is_object(), is_structured, "{name}: {result}");
+        assert!(client.close().0.success());
+    }
+}
+
 #[test]
 fn the_official_client_in_python_ends_in_the_same_state() {
     let python = mcp_python();
