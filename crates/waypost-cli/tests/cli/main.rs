@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 
 mod absent;
 mod across;
+mod agents;
 mod bad_input;
 mod bases;
 mod clocks;
