@@ -13,11 +13,11 @@ use serde_json::ser::{PrettyFormatter, Serializer};
 use serde_json::{Map, Value};
 use waypost_core::{Error, Result};
 
-/// JSON with comments, and no other extension.
+/// JSON with comments and trailing commas, and no other extension.
 const OPTIONS: ParseOptions = ParseOptions {
     allow_comments: true,
     allow_loose_object_property_names: false,
-    allow_trailing_commas: false,
+    allow_trailing_commas: true,
     allow_missing_commas: false,
     allow_single_quoted_strings: false,
     allow_hexadecimal_numbers: false,
@@ -143,14 +143,18 @@ impl<'a> JsonText<'a> {
     fn insert(&self, into: &ast::Value, key: Option<&str>, value: &Value, depth: usize) -> Result<String> {
         let name = key.map_or_else(String::new, |key| format!("{}: ", Value::from(key)));
         let line = format!("{}{}{name}{}", self.line, self.indent.repeat(depth), self.pretty(value, depth)?);
-        let (at, comma) = match parts(into).last() {
-            Some(last) => (last.end, ","),
-            None => (into.start() + 1, ""),
+        let last = parts(into).last().cloned();
+        let trailing = last.as_ref().map(|last| self.comma(last.end..into.end() - 1)).filter(|comma| !comma.is_empty());
+        // The new part is written as its neighbours are: with a comma after each, or between them.
+        let (at, before, behind) = match (&last, &trailing) {
+            (Some(_), Some(comma)) => (comma.end, "", ","),
+            (Some(last), None) => (last.end, ",", ""),
+            (None, _) => (into.start() + 1, "", ""),
         };
-        let after = self.after_comments(at, into.end(), comma.is_empty());
+        let after = self.after_comments(at, into.end(), last.is_none());
         let is_bare = into.end() - into.start() == 2;
         let end = if is_bare { self.closing(depth) } else { String::new() };
-        Ok(format!("{}{comma}{}{line}{end}{}", &self.text[..at], &self.text[at..after], &self.text[after..]))
+        Ok(format!("{}{before}{}{line}{behind}{end}{}", &self.text[..at], &self.text[at..after], &self.text[after..]))
     }
 
     /// Returns the whitespace before the bracket that closes the parent of a depth.
@@ -192,9 +196,15 @@ impl<'a> JsonText<'a> {
         }
         let start = if is_only { from.start() + 1 } else { all[at - 1].end };
         let comma = if is_only { start..start } else { self.comma(start..part.start) };
+        let trailing = self.comma(part.end..from.end() - 1);
         let last = self.comments(start..part.start).next_back();
         let mut keep_until = last.map_or(comma.end, |last| last.range.end.max(comma.end));
-        let mut end = part.end;
+        // One comma goes with the part: the one after it, or else the one before it.
+        let (before, comma_end, between, mut end) = if trailing.is_empty() {
+            (comma.start, comma.end, "", part.end)
+        } else {
+            (comma.end, comma.end, &self.text[part.end..trailing.start], trailing.end)
+        };
         let rest = &self.text[end..from.end() - 1];
         if last.is_some_and(|last| matches!(last.token, Token::CommentLine(_)))
             && !rest.trim_start_matches([' ', '\t']).starts_with(['\r', '\n'])
@@ -205,7 +215,7 @@ impl<'a> JsonText<'a> {
         if is_only && last.is_none() && rest == self.closing(path.len() + 1) {
             end += rest.len();
         }
-        Ok([&self.text[..comma.start], &self.text[comma.end..keep_until], &self.text[end..]].concat())
+        Ok([&self.text[..before], &self.text[comma_end..keep_until], between, &self.text[end..]].concat())
     }
 
     /// Returns the range of the comma in a range.
@@ -291,8 +301,26 @@ mod tests {
             3 => serde_json::to_string_pretty(value).unwrap().replace("  ", "\t"),
             4 => annotated("", " // a, \"b\" }"),
             5 => annotated("/* c */", " /* d, { \n */ // e").replace('\n', "\r\n"),
+            6 => with_trailing_commas(&serde_json::to_string_pretty(value).unwrap()),
+            7 => with_trailing_commas(&annotated("", " // f")).replace('\n', "\r\n"),
             _ => format!("\n {} \n\n", value.to_string().replace("null", " null ")),
         }
+    }
+
+    /// Puts a comma after the last part of each object and list that has one line for each part.
+    fn with_trailing_commas(pretty: &str) -> String {
+        let lines: Vec<&str> = pretty.lines().collect();
+        let ends_part = |at: usize| {
+            let closes_next = lines.get(at + 1).is_some_and(|next| next.trim_start().starts_with(['}', ']']));
+            let code = lines[at].split(" // f").next().unwrap_or_default();
+            closes_next && !code.ends_with(['{', '[', ','])
+        };
+        let line = |at: usize| match (ends_part(at), lines[at].split_once(" // f")) {
+            (true, Some((code, rest))) => format!("{code}, // f{rest}\n"),
+            (true, None) => format!("{},\n", lines[at]),
+            (false, _) => format!("{}\n", lines[at]),
+        };
+        (0..lines.len()).map(line).collect()
     }
 
     proptest! {
@@ -301,7 +329,7 @@ mod tests {
             fields in proptest::collection::btree_map("[a-z\"]{1,5}", value(), 0..5),
             others in proptest::collection::btree_map("[a-z]{1,3}", value(), 1..3),
             items in proptest::collection::vec(value(), 1..3),
-            style in 0_u8..7,
+            style in 0_u8..9,
         ) {
             let mut root: Map<String, Value> = fields.into_iter().collect();
             root.remove("hooks");
@@ -372,6 +400,25 @@ mod tests {
     }
 
     #[test]
+    fn trailing_commas_stay_and_new_parts_have_one_too() {
+        let with = |text: &str| JsonText::read(text).unwrap().with(PATH, &json!(1)).unwrap();
+        let without = |text: &str| JsonText::read(text).unwrap().without(PATH).unwrap().unwrap();
+        for (before, after) in [
+            ("{\n  \"a\": 1,\n}\n", "{\n  \"a\": 1,\n  \"servers\": {\n    \"ours\": 1\n  },\n}\n"),
+            ("{\"servers\": {\"a\": 1, }, }", "{\"servers\": {\"a\": 1,\n    \"ours\": 1, }, }"),
+            (
+                "{\n  \"servers\": {\n    \"a\": 1, // a\n  },\n}",
+                "{\n  \"servers\": {\n    \"a\": 1, // a\n    \"ours\": 1,\n  },\n}",
+            ),
+        ] {
+            assert_eq!(with(before), after);
+            assert_eq!(without(after), before);
+        }
+        assert_eq!(without("{\"servers\": {\"ours\": 1, /* a */}, \"b\": 1,}"), "{\"servers\": { /* a */}, \"b\": 1,}");
+        assert_eq!(without("{\"servers\": {\"ours\": 1,},}"), "{}");
+    }
+
+    #[test]
     fn an_older_value_is_replaced_in_place() {
         let text = r#"{ "servers": {"ours": {"command": "old"}, "b": 2}, "hooks": {"Stop": [{"command": "way", "x": 1}, 2]} }"#;
         let with = JsonText::read(text).unwrap().with(PATH, &json!("new")).unwrap();
@@ -390,7 +437,7 @@ mod tests {
 
     #[test]
     fn invalid_json_and_unexpected_types_are_refused() {
-        for text in ["", "{", "{\"a\": 1,}", "// no", "{} {}", "{a: 1}", "{'a': 1}", "[0x1]", "[1 2]"] {
+        for text in ["", "{", "{,}", "{\"a\": 1,,}", "// no", "{} {}", "{a: 1}", "{'a': 1}", "[0x1]", "[1 2]"] {
             assert_eq!(JsonText::read(text).err().unwrap().kind(), waypost_core::Kind::Invalid, "{text}");
         }
         for text in ["[]", "1", r#"{"servers": []}"#, r#"{"hooks": {"Stop": {}}, "servers": 3}"#] {
