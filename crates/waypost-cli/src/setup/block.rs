@@ -15,6 +15,8 @@ pub(super) struct Marks {
 pub(super) const MARKDOWN: Marks = Marks { begin: "<!-- waypost:begin -->", end: "<!-- waypost:end -->" };
 /// The marks in TOML settings.
 pub(super) const TOML: Marks = Marks { begin: "# waypost:begin", end: "# waypost:end" };
+/// The marks around the part of Codex's settings that concerns its sandbox, which may be in the same file.
+pub(super) const SANDBOX: Marks = Marks { begin: "# waypost:sandbox:begin", end: "# waypost:sandbox:end" };
 
 impl Marks {
     /// Returns the text between the marks. None without a block.
@@ -105,7 +107,7 @@ mod tests {
     proptest! {
         #[test]
         fn adding_and_removing_a_block_restores_the_text(text in text()) {
-            for marks in [MARKDOWN, TOML] {
+            for marks in [MARKDOWN, TOML, SANDBOX] {
                 let with = marks.with(&text, "one\n\ntwo").unwrap();
                 prop_assert!(with.starts_with(&text));
                 prop_assert_eq!(marks.body(&with).unwrap(), Some("one\n\ntwo".to_owned()));

@@ -47,6 +47,7 @@ mod resolve;
 mod search;
 mod serve;
 mod setup;
+mod setup_requests;
 mod show;
 mod stale;
 mod stats;

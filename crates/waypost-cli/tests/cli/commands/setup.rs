@@ -8,10 +8,11 @@ use waypost_testkit::Sandbox;
 
 use crate::support::setup::repository;
 
-const AGENTS: [&str; 5] = ["claude-code", "codex", "cursor", "gemini", "generic"];
+pub(super) const AGENTS: [&str; 10] =
+    ["claude-code", "codex", "copilot", "cursor", "gemini", "opencode", "qwen", "vscode", "zed", "generic"];
 
 /// Every file of a tree that is not git's.
-fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
+pub(super) fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     let mut all = BTreeMap::new();
     let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
@@ -30,7 +31,7 @@ fn files(root: &Path) -> BTreeMap<String, Vec<u8>> {
     all
 }
 
-fn json_file(path: &Path) -> Value {
+pub(super) fn json_file(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()
 }
 
@@ -40,9 +41,10 @@ fn write_user_files(sandbox: &Sandbox, style: usize) {
         0 => text.to_owned(),
         1 => text.trim_end().to_owned(),
         2 => text.replace(",\n", ", // keep, \"this\"\n").replace("}\n", "} /* and\n this */\n"),
+        3 => text.replace("\n    }", ",\n    }").replace("}\n}", "},\n}"),
         _ => text.replace('\n', "\r\n"),
     };
-    for dir in [".claude", ".codex", ".cursor/rules", ".gemini"] {
+    for dir in [".claude", ".codex", ".cursor/rules", ".gemini", ".github/hooks", ".qwen", ".vscode", ".zed"] {
         sandbox.dir(format!("repo/{dir}"));
     }
     for document in ["CLAUDE.md", "AGENTS.md", "GEMINI.md"] {
@@ -65,6 +67,12 @@ fn write_user_files(sandbox: &Sandbox, style: usize) {
         ".cursor/hooks.json",
         ".gemini/settings.json",
         ".codex/hooks.json",
+        ".github/mcp.json",
+        ".github/hooks/waypost.json",
+        "opencode.jsonc",
+        ".qwen/settings.json",
+        ".vscode/mcp.json",
+        ".zed/settings.json",
     ] {
         sandbox.write(format!("repo/{settings}"), lines(hooks));
     }
@@ -75,7 +83,7 @@ fn write_user_files(sandbox: &Sandbox, style: usize) {
 #[test]
 fn setup_is_idempotent_and_removal_restores_the_users_files() {
     for agent in AGENTS {
-        for style in 0..4 {
+        for style in 0..5 {
             let (sandbox, repo) = repository();
             write_user_files(&sandbox, style);
             let before = files(&repo);
@@ -83,7 +91,11 @@ fn setup_is_idempotent_and_removal_restores_the_users_files() {
             assert_eq!(files(&repo), before, "checking writes nothing");
 
             let run = sandbox.way(&repo, ["setup", agent, "--json"]).data();
-            assert!(run["parts"].as_array().unwrap().iter().all(|part| part["state"] == "added"), "{run}");
+            let states: Vec<&Value> = run["parts"].as_array().unwrap().iter().map(|part| &part["state"]).collect();
+            assert!(
+                states.iter().all(|state| *state == "added" || (agent == "codex" && *state == "left_out")),
+                "{run}"
+            );
             let after = files(&repo);
             assert_ne!(after, before, "{agent}");
             // The previous text of a document stays at its beginning.
@@ -92,7 +104,8 @@ fn setup_is_idempotent_and_removal_restores_the_users_files() {
             }
             let _ = sandbox.way(&repo, ["setup", agent, "--check"]).ok();
             let again = sandbox.way(&repo, ["setup", agent, "--json"]).data();
-            assert!(again["parts"].as_array().unwrap().iter().all(|part| part["state"] == "as_it_was"), "{again}");
+            let changed = |part: &&Value| part["state"] != "as_it_was" && part["state"] != "left_out";
+            assert_eq!(again["parts"].as_array().unwrap().iter().find(changed), None);
             assert_eq!(files(&repo), after, "{agent}: twice is once");
 
             let _ = sandbox.way(&repo, ["setup", agent, "--remove"]).ok();
@@ -113,6 +126,9 @@ fn removal_leaves_no_file_that_did_not_exist_before() {
         let _ = sandbox.way(&repo, ["setup", agent, "--check"]).ok();
         let _ = sandbox.way(&repo, ["setup", agent, "--remove"]).ok();
         assert_eq!(files(&repo), before, "{agent}");
+        let _ = sandbox.way(&repo, ["setup", agent, "--allow", "--yes"]);
+        let _ = sandbox.way(&repo, ["setup", agent, "--remove"]).ok();
+        assert_eq!(files(&repo), before, "{agent}: with everything on request");
         assert_eq!(std::fs::read_dir(&repo).unwrap().count(), 2, "nor is an empty directory: {agent}");
     }
 }
@@ -158,16 +174,35 @@ fn each_agent_gets_the_files_it_reads() {
         [("SessionStart", "start"), ("PreCompact", "compact"), ("Stop", "stop"), ("PostToolUse", "tool")]
     {
         let hook = &claude["hooks"][event][0]["hooks"][0];
-        assert_eq!(hook["command"], format!("way hook {moment} --for claude-code"), "{event}");
+        let command = format!("if command -v way >/dev/null 2>&1; then way hook {moment} --for claude-code; fi");
+        assert_eq!(hook["command"], command, "{event}");
         assert_eq!(hook["type"], "command");
     }
     let cursor = json_file(&repo.join(".cursor/hooks.json"));
     assert_eq!(
         (&cursor["version"], &cursor["hooks"]["stop"][0]["command"]),
-        (&json!(1), &json!("way hook stop --for cursor"))
+        (&json!(1), &json!("if command -v way >/dev/null 2>&1; then way hook stop --for cursor; else echo '{}'; fi"))
     );
     assert!(json_file(&repo.join(".gemini/settings.json"))["hooks"]["PreCompress"].is_array());
     assert!(json_file(&repo.join(".codex/hooks.json"))["hooks"]["SessionStart"].is_array());
+    assert_eq!(
+        json_file(&repo.join(".github/mcp.json"))["mcpServers"]["waypost"],
+        json!({ "type": "local", "command": "way", "args": ["mcp"], "tools": ["*"] })
+    );
+    assert_eq!(json_file(&repo.join(".github/hooks/waypost.json"))["hooks"]["Stop"][0]["type"], "command");
+    assert_eq!(
+        json_file(&repo.join("opencode.json"))["mcp"]["waypost"],
+        json!({ "type": "local", "command": ["way", "mcp"] })
+    );
+    assert_eq!(
+        json_file(&repo.join(".vscode/mcp.json"))["servers"]["waypost"],
+        json!({ "type": "stdio", "command": "way", "args": ["mcp"] })
+    );
+    for (settings, key) in [(".zed/settings.json", "context_servers"), (".qwen/settings.json", "mcpServers")] {
+        let server = json_file(&repo.join(settings))[key]["waypost"].clone();
+        assert_eq!(server, json!({ "command": "way", "args": ["mcp"] }), "{settings}");
+    }
+    assert!(json_file(&repo.join(".qwen/settings.json"))["hooks"]["PostToolUse"].is_array());
 }
 
 #[test]
@@ -219,11 +254,11 @@ fn hooks_of_other_programs_stay_in_place() {
 #[test]
 fn an_unparsable_file_stops_the_whole_setup() {
     for (agent, name, content, says) in [
-        ("claude-code", ".claude/settings.json", "{ // mine\n,}", "not valid JSON"),
+        ("claude-code", ".claude/settings.json", "{ // mine\n,}", "line 2 column 1"),
         ("claude-code", ".mcp.json", "{\"mcpServers\": []}", "mcpServers is not an object"),
         ("claude-code", ".claude/settings.json", "{\"hooks\": {\"Stop\": {}}}", "hooks.Stop is not a list"),
-        ("codex", ".codex/config.toml", "model = ", "not valid TOML"),
-        ("codex", ".codex/config.toml", "mcp_servers = { other = { command = \"x\" } }\n", "not valid TOML"),
+        ("codex", ".codex/config.toml", "a = 1\nmodel = ", "on line 2 column 9"),
+        ("codex", ".codex/config.toml", "mcp_servers = 1\n", "mcp_servers is not a table"),
         ("generic", "AGENTS.md", "<!-- waypost:begin -->\nno end\n", "must each appear once"),
         ("gemini", "GEMINI.md", "\u{fffd}", ""),
     ] {
@@ -270,13 +305,15 @@ fn print_shows_the_files_without_writing_them() {
     let (sandbox, repo) = repository();
     let before = files(&repo);
     let printed = sandbox.way(&repo, ["setup", "codex", "--print"]).ok().stdout;
-    for wanted in ["AGENTS.md (instructions):", "[mcp_servers.waypost]", ".codex/hooks.json (hooks):"] {
+    for wanted in
+        ["AGENTS.md (instructions):", "[mcp_servers.waypost]", ".codex/hooks.json (hooks):", "writable_roots = ["]
+    {
         assert!(printed.contains(wanted), "{wanted}: {printed}");
     }
     let parts = sandbox.way(&repo, ["setup", "codex", "--print", "--json"]).data()["parts"].clone();
     assert_eq!(files(&repo), before);
     assert_eq!(sandbox.way(&repo, ["setup", "codex"]).code, 0);
-    for part in parts.as_array().unwrap() {
+    for part in parts.as_array().unwrap().iter().filter(|part| part["what"] != "sandbox") {
         let written = std::fs::read_to_string(repo.join(part["path"].as_str().unwrap())).unwrap();
         assert_eq!(part["content"], written, "the printed content is what setup writes");
     }
