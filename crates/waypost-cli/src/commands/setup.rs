@@ -69,14 +69,21 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             .hint("use --worktrees with claude-code"));
     }
     let scope = if args.user { Scope::User } else { Scope::Repository };
-    let around = surroundings(cx, scope == Scope::User || args.print)?;
+    let around = match (scope, args.print) {
+        (Scope::User, _) => Surroundings { variables: cx.variables.clone(), ..Surroundings::default() },
+        (Scope::Repository, true) => surroundings(cx, true).unwrap_or_default(),
+        (Scope::Repository, false) => surroundings(cx, false)?,
+    };
     let extras = Extras { allow: args.allow, worktrees: args.worktrees, sandbox: false };
     let setup = Setup { target, scope, around: &around, extras };
     if args.print {
         return print(cx, &Setup { extras: Extras { sandbox: true, ..extras }, ..setup });
     }
-    if args.check || args.remove {
-        return check_or_remove(cx, args, &setup);
+    if args.check {
+        return check(cx, args, &setup);
+    }
+    if args.remove {
+        return remove(cx, &setup);
     }
     let sandbox = sandbox(cx, args, &setup)?;
     let is_agreed = sandbox.as_ref().is_some_and(|(_, is_agreed)| *is_agreed);
@@ -86,7 +93,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let found = Setup { extras: Extras { sandbox: is_agreed, ..extras }, ..setup }.set_up()?;
     let skipped = sandbox.filter(|(_, is_agreed)| !is_agreed).map(|(part, _)| part);
-    let is_complete = found.iter().all(|part| part.state == State::InOrder);
+    // The entry for the sandbox is not shared.
+    let is_complete = found.iter().all(|part| part.state == State::InOrder || part.what == "sandbox");
     let mut rows: Vec<Row> = found.into_iter().map(written).collect();
     rows.extend(skipped.iter().map(|part| Row { style: WARN, word: "left out", part: part.clone() }));
     answer(cx, target, &rows)?;
@@ -117,11 +125,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 /// Returns the directories that a setup concerns. A setup of the repository needs one with files.
 fn surroundings(cx: &mut CommandContext, is_repository_optional: bool) -> Result<Surroundings> {
     let variables = cx.variables.clone();
-    let place = match cx.place() {
-        Ok(place) => place,
-        Err(_) if is_repository_optional => return Ok(Surroundings { variables, ..Surroundings::default() }),
-        Err(error) => return Err(error),
-    };
+    let place = cx.place()?;
     let private_dir = place.checkout.as_ref().map(|checkout| checkout.private_dir.to_path_buf());
     let root = match place.work_checkout() {
         Ok(checkout) => checkout.root.clone(),
@@ -174,24 +178,40 @@ fn written(part: PartStatus) -> Row {
     Row { style, word, part }
 }
 
-fn check_or_remove(cx: &CommandContext, args: &Args, setup: &Setup) -> Result<ExitCode> {
-    let found = if args.check { setup.check() } else { setup.remove() }?;
+fn check(cx: &CommandContext, args: &Args, setup: &Setup) -> Result<ExitCode> {
+    let found = setup.check()?;
     let is_complete = found.iter().all(|part| part.state == State::InOrder);
     let row = |part: PartStatus| {
-        let (style, word) = match (part.state, args.check) {
-            (State::InOrder, true) => (GOOD, "in order"),
-            (State::Missing, true) => (BAD, "missing"),
-            (State::Outdated, true) => (WARN, "outdated"),
-            (State::Missing, false) => (DIM, "not there"),
-            (_, false) => (GOOD, "removed"),
+        let (style, word) = match part.state {
+            State::InOrder => (GOOD, "in order"),
+            State::Missing => (BAD, "missing"),
+            State::Outdated => (WARN, "outdated"),
         };
         Row { style, word, part }
     };
     answer(cx, setup.target, &found.into_iter().map(row).collect::<Vec<_>>())?;
-    if args.check && !is_complete {
-        let user = if args.user { " --user" } else { "" };
-        cx.ui.note(&format!("run way setup {}{user} to fix it", setup.target.name()));
-        return Ok(ExitCode::from(Kind::Conflict.exit_code()));
+    if is_complete {
+        return Ok(ExitCode::SUCCESS);
+    }
+    let user = if args.user { " --user" } else { "" };
+    cx.ui.note(&format!("run way setup {}{user} to fix it", setup.target.name()));
+    Ok(ExitCode::from(Kind::Conflict.exit_code()))
+}
+
+fn remove(cx: &CommandContext, setup: &Setup) -> Result<ExitCode> {
+    let found = setup.remove()?;
+    let reader = found.iter().find_map(|(part, reader)| reader.map(|reader| (part.path.clone(), reader)));
+    let row = |(part, reader): (PartStatus, Option<Target>)| {
+        let (style, word) = match (part.state, reader) {
+            (State::Missing, _) => (DIM, "not there"),
+            (_, Some(_)) => (WARN, "kept"),
+            (_, None) => (GOOD, "removed"),
+        };
+        Row { style, word, part }
+    };
+    answer(cx, setup.target, &found.into_iter().map(row).collect::<Vec<_>>())?;
+    if let Some((path, reader)) = reader {
+        cx.ui.note(&format!("{} is set up too, and reads {path}", reader.name()));
     }
     Ok(ExitCode::SUCCESS)
 }

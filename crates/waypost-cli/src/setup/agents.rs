@@ -25,11 +25,11 @@ use waypost_core::{Error, Result};
 
 use super::block::{MARKDOWN, TOML};
 use super::files::AgentFile;
-use super::part::{Content, HookShape, Hooks, Part};
+use super::part::{Content, HookShape, Hooks, INSTRUCTIONS, Part};
 
 /// The instructions that agents read at the start of every session. They cost tokens each time, so they are short. One
 /// text for all agents: several of them read the same file.
-const INSTRUCTIONS: &str = "\
+const RULES: &str = "\
 - Begin with `way prime --agent NAME` (tool `prime`), also after your context was compacted. Choose a unique NAME and \
 pass it every time, or set WAYPOST_AGENT.
 - Claim work with `way task claim` (`next`), record progress with `way task checkpoint` (`checkpoint`), end with \
@@ -481,9 +481,9 @@ fn document(header: &'static str, scope: Scope) -> Content {
     };
     let body = format!(
         "## Waypost\n\nWork in {place} is planned and remembered with Waypost: the MCP tools of `waypost`, or the command \
-         `way`. Use the tools where a sandbox does not let commands write, as Codex's does.\n\n{INSTRUCTIONS}"
+         `way`. Use the tools where a sandbox does not let commands write, as Codex's does.\n\n{RULES}"
     );
-    Content::Block { what: "instructions", marks: MARKDOWN, header, body }
+    Content::Block { what: INSTRUCTIONS, marks: MARKDOWN, header, body }
 }
 
 fn mcp_servers() -> Content {

@@ -112,7 +112,7 @@ impl PendingFile {
 impl AgentFile {
     /// Returns the path after symlinks. Those of a repository must not make Waypost write outside of it; those of the
     /// user, whose settings may be kept elsewhere, are followed.
-    fn real_path(&self) -> Result<PathBuf> {
+    pub(super) fn real_path(&self) -> Result<PathBuf> {
         let shown = &self.shown;
         let Some(root) = &self.root else {
             return match std::fs::canonicalize(&self.path) {

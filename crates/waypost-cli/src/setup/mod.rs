@@ -109,18 +109,21 @@ impl Setup<'_> {
         Ok(found)
     }
 
-    /// Removes all parts, also those that were written on request, and returns their former states.
-    pub(crate) fn remove(&self) -> Result<Vec<PartStatus>> {
+    /// Removes all parts, also those that were written on request. Returns their former states, and for instructions that
+    /// stay the other agent that reads them.
+    pub(crate) fn remove(&self) -> Result<Vec<(PartStatus, Option<Target>)>> {
         let requested = self.parts()?.len();
         let mut files = Files::default();
         let mut found = Vec::new();
         for (at, part) in self.target.parts(self.scope, self.around, Extras::ALL)?.iter().enumerate() {
             let text = files.read(&part.file)?;
             let was = part.status(text.as_deref())?;
+            let reader = if was.state == State::Missing { None } else { self.other_reader(part) };
             if at < requested || was.state != State::Missing {
-                found.push(was);
+                found.push((was, reader));
             }
             if let Some(text) = text
+                && reader.is_none()
                 && let Some(rest) = part.without(&text).map_err(|error| error.within(&part.file.shown))?
             {
                 let is_unused = part.is_empty(&rest);
@@ -129,5 +132,24 @@ impl Setup<'_> {
         }
         files.write()?;
         Ok(found)
+    }
+
+    /// Returns another agent that is set up and reads the same instructions.
+    fn other_reader(&self, part: &Part) -> Option<Target> {
+        if !part.is_instructions() {
+            return None;
+        }
+        let file = part.file.real_path().ok()?;
+        let reads = |other: &Target| {
+            let Ok(parts) = other.parts(self.scope, self.around, Extras::default()) else { return false };
+            let is_read = |part: &Part| part.is_instructions() && part.file.real_path().is_ok_and(|path| path == file);
+            let is_set_up = |part: &Part| {
+                let text = Files::default().read(&part.file);
+                let status = text.and_then(|text| part.status(text.as_deref()));
+                part.is_server() && status.is_ok_and(|status| status.state != State::Missing)
+            };
+            parts.iter().any(is_read) && parts.iter().any(is_set_up)
+        };
+        Target::ALL.into_iter().filter(|other| *other != self.target).find(reads)
     }
 }

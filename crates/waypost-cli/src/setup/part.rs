@@ -71,10 +71,21 @@ impl Content {
     }
 }
 
+/// The kind of a part that describes Waypost to the model.
+pub(super) const INSTRUCTIONS: &str = "instructions";
+
 const ROOTS: (&str, &str) = ("sandbox_workspace_write", "writable_roots");
 const CODEX_SERVER: (&str, &str) = ("mcp_servers", "waypost");
 
 impl Part {
+    pub(super) fn is_instructions(&self) -> bool {
+        self.content.what() == INSTRUCTIONS
+    }
+
+    pub(super) fn is_server(&self) -> bool {
+        matches!(self.content, Content::Server { .. } | Content::CodexServer)
+    }
+
     pub(super) fn status(&self, text: Option<&str>) -> Result<PartStatus> {
         let state = match text {
             None => Ok(State::Missing),
@@ -228,7 +239,11 @@ impl Part {
             Content::Block { header, .. } => rest.trim() == header.trim(),
             Content::CodexServer | Content::CodexRoot(_) => rest.trim().is_empty(),
             Content::Server { .. } | Content::Hooks(_) | Content::Items { .. } | Content::Values(_) => {
-                let is_ours = |(key, value): (&String, &Value)| key == "$schema" || (key == "version" && value == 1);
+                // opencode and Qwen Code add the first two to files that have nothing else.
+                let is_ours = |(key, value): (&String, &Value)| match key.as_str() {
+                    "$schema" | "$version" => true,
+                    key => key == "version" && value == 1,
+                };
                 serde_json::from_str::<serde_json::Map<String, Value>>(rest).is_ok_and(|rest| rest.iter().all(is_ours))
             }
         }
