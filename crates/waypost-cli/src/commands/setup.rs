@@ -151,15 +151,16 @@ fn sandbox(cx: &CommandContext, args: &Args, setup: &Setup) -> Result<Option<(Pa
         return Ok(None);
     }
     let is_interactive = !cx.ui.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
-    let is_agreed = part.state == State::InOrder
-        || args.yes
-        || (is_interactive && {
-            let dir = setup.around.private_dir.clone().unwrap_or_default();
-            let question =
-                format!("Let commands in Codex's sandbox change {}? This changes {} [y/N] ", dir.display(), part.path);
-            matches!(cx.ui.ask(&question)?.to_lowercase().as_str(), "y" | "yes")
-        });
+    let is_agreed = part.state == State::InOrder || args.yes || (is_interactive && ask(cx, setup, &part)?);
     Ok(Some((part, is_agreed)))
+}
+
+/// Asks on the terminal for consent to a writable root.
+fn ask(cx: &CommandContext, setup: &Setup, part: &PartStatus) -> Result<bool> {
+    let dir = setup.around.private_dir.clone().unwrap_or_default();
+    cx.ui.note("commands with this right could also change which jobs run outside of the sandbox; --allow opens less");
+    let question = format!("Let commands in Codex's sandbox change {}, with {}? [y/N] ", dir.display(), part.path);
+    Ok(matches!(cx.ui.ask(&question)?.to_lowercase().as_str(), "y" | "yes"))
 }
 
 /// A part, and the word for what happened to it.

@@ -291,10 +291,13 @@ impl Hooks {
     /// repository need not have it.
     fn command(&self, moment: &str) -> String {
         let plain = self.plain_command(moment);
-        let otherwise = match (moment, self.otherwise) {
-            ("worktree-create", _) => format!("; else {GIT_WORKTREE}"),
-            (_, "") => String::new(),
-            (_, answer) => format!("; else echo '{answer}'"),
+        if moment.starts_with("worktree-") {
+            let otherwise = if moment == "worktree-create" { GIT_WORKTREE } else { "" };
+            return format!("{GUARD}{LEAVE_WORKTREE}{plain}{otherwise}; fi");
+        }
+        let otherwise = match self.otherwise {
+            "" => String::new(),
+            answer => format!("; else echo '{answer}'"),
         };
         format!("{GUARD}{plain}{otherwise}; fi")
     }
@@ -312,14 +315,21 @@ impl Hooks {
 /// The beginning of a command that runs only where `way` is.
 const GUARD: &str = "if command -v way >/dev/null 2>&1; then ";
 
+/// Leaves the worktree first: a directory in which a process works is not removed.
+const LEAVE_WORKTREE: &str = "cd \"${CLAUDE_PROJECT_DIR:-.}\" && ";
+
 /// Makes a worktree with git, as Claude Code does without a hook: it fails if the hook names no worktree.
-const GIT_WORKTREE: &str = "name=$(sed -n 's/.*\"name\" *: *\"\\([^\"]*\\)\".*/\\1/p') && root=$(git rev-parse --show-toplevel) \
+const GIT_WORKTREE: &str = "; else cd \"${CLAUDE_PROJECT_DIR:-.}\" \
+    && name=$(sed -n 's/.*\"name\" *: *\"\\([^\"]*\\)\".*/\\1/p') && root=$(git rev-parse --show-toplevel) \
     && dir=\"$root/.claude/worktrees/$name\" \
     && { [ -d \"$dir\" ] || git worktree add -q -b \"worktree-$name\" \"$dir\" >&2; } && echo \"$dir\"";
 
 /// Returns whether an entry runs only Waypost's commands.
 fn is_our_hook(item: &Value) -> bool {
-    let is_ours = |command: &str| command.strip_prefix(GUARD).unwrap_or(command).starts_with("way hook ");
+    let is_ours = |command: &str| {
+        let inner = command.strip_prefix(GUARD).unwrap_or(command);
+        inner.strip_prefix(LEAVE_WORKTREE).unwrap_or(inner).starts_with("way hook ")
+    };
     commands(item).next().is_some() && commands(item).all(is_ours)
 }
 

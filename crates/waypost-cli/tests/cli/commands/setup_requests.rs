@@ -299,9 +299,11 @@ fn claude_code_leaves_its_worktrees_to_way_on_request_only() {
         commands.iter().map(|(event, _)| event.as_str()).collect::<Vec<_>>(),
         ["WorktreeCreate", "WorktreeRemove"]
     );
-    assert!(commands[0].1.contains("then way hook worktree-create --for claude-code; else"), "{commands:?}");
-    assert!(commands[1].1.contains("then way hook worktree-remove --for claude-code; fi"), "{commands:?}");
+    assert!(commands[0].1.contains("&& way hook worktree-create --for claude-code; else"), "{commands:?}");
+    assert!(commands[1].1.contains("&& way hook worktree-remove --for claude-code; fi"), "{commands:?}");
     let before = sandbox.git(&repo, ["worktree", "list"]);
+    let again = sandbox.way(&repo, ["setup", "claude-code", "--worktrees", "--json"]).data();
+    assert!(states(&again).iter().all(|(_, state)| state == "as_it_was"), "{again}");
 
     // Without way, git makes the worktree: Claude Code fails if the hook names none.
     let input = r#"{"session_id":"1","cwd":"/x","hook_event_name":"WorktreeCreate","name":"topic"}"#;
