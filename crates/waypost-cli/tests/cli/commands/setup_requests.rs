@@ -140,6 +140,28 @@ fn codex_gets_a_writable_root_only_with_the_consent_of_the_user() {
 }
 
 #[test]
+fn on_a_terminal_the_user_is_asked_before_a_file_outside_of_the_repository_changes() {
+    let (sandbox, repo) = repository();
+    let config = sandbox.path("home/.codex/config.toml");
+    let setup = |answer: &str| {
+        sandbox.write("answer", format!("{answer}\n"));
+        let mut terminal = sandbox.command("script", &repo);
+        terminal.args(["-qec", &format!("{} setup codex", env!("CARGO_BIN_EXE_way")), "/dev/null"]);
+        terminal.stdin(std::fs::File::open(sandbox.path("answer")).unwrap());
+        String::from_utf8(terminal.output().unwrap().stdout).unwrap()
+    };
+    for no in ["", "n", "what"] {
+        let shown = setup(no);
+        assert!(shown.contains("~/.codex/config.toml? [y/N]") && shown.contains("left out"), "{shown}");
+        assert!(!config.exists(), "{no}");
+    }
+    let shown = setup("Y");
+    assert!(!shown.contains("left out"), "{shown}");
+    assert!(std::fs::read_to_string(&config).unwrap().contains("/.git/waypost\"]"));
+    assert!(!setup("n").contains("[y/N]"), "there is nothing to ask");
+}
+
+#[test]
 fn the_users_own_writable_roots_stay_as_they_are() {
     for config in [
         "model = \"x\"\n\n[sandbox_workspace_write]\nnetwork_access = true # mine\n\n[tui]\na = 1\n",
