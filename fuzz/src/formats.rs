@@ -11,8 +11,11 @@ use waypost_core::time::Timestamp;
 use waypost_core::work::plan::Plan;
 use waypost_core::work::template as templates;
 use waypost_core::yaml;
+use waypost::ops::issue::batch::decode_line;
 use waypost_import::issues::{self, Format, Source};
 use waypost_import::workflows::{self, ImportContext, agentdb, caw, langgraph, pedrocli};
+
+use waypost_workspace::git_overrides;
 
 use crate::{parts, with_text};
 
@@ -25,6 +28,46 @@ pub(crate) fn operation(data: &[u8]) {
     let again = (entry.decode)(decoded.arguments.clone());
     let again = again.unwrap_or_else(|error| panic!("{}: {}", entry.about.name, error.full_message()));
     assert_eq!(again.arguments, decoded.arguments, "{}", entry.about.name);
+}
+
+/// A line of a batch is a change, or an error in one line.
+pub(crate) fn batch(data: &[u8]) {
+    let Ok(line) = serde_json::from_slice::<Value>(data) else { return };
+    if let Err(error) = decode_line(line) {
+        assert!(!error.full_message().trim().is_empty());
+    }
+}
+
+/// What only a repository configures, and what would run a program or send a secret, is overridden.
+pub(crate) fn git_settings(data: &[u8]) {
+    const PROGRAMS: &[&str] =
+        &["core.fsmonitor", "core.hookspath", "core.sshcommand", "diff.external", "gpg.program", "http.cookiefile"];
+    let is_program = |key: &str| {
+        PROGRAMS.contains(&key)
+            || (key.starts_with("filter.") && [".clean", ".smudge", ".process"].iter().any(|end| key.ends_with(end)))
+            || (key.starts_with("diff.") && [".command", ".textconv"].iter().any(|end| key.ends_with(end)))
+    };
+    with_text(data, |listed| {
+        let overrides = git_overrides(listed);
+        let mut of_user = BTreeMap::new();
+        let mut of_repository = BTreeMap::new();
+        let mut fields = listed.split('\0');
+        while let (Some(scope), Some(setting)) = (fields.next(), fields.next()) {
+            let (key, value) = setting.split_once('\n').unwrap_or((setting, ""));
+            match scope {
+                "system" | "global" => drop(of_user.insert(key, value)),
+                "local" | "worktree" => drop(of_repository.insert(key, value)),
+                _ => {}
+            }
+        }
+        for (key, value) in of_repository {
+            if !is_program(key) || value.is_empty() || value.starts_with("git-lfs ") || of_user.get(key) == Some(&value) {
+                continue;
+            }
+            let last = overrides.iter().rev().find(|(known, _)| known == key);
+            assert!(last.is_some_and(|(_, other)| other != value), "{key} keeps {value:?}");
+        }
+    });
 }
 
 /// Every form of a plan reads the same again from its JSON.

@@ -16,10 +16,13 @@ type Target = fn(&[u8]);
 
 /// All targets. `cargo xtask fuzz` reads the names from this table.
 const TARGETS: &[(&str, Target)] = &[
+    ("batch", formats::batch),
     ("checkout", places::checkout),
+    ("config", places::config),
     ("conflict", ledger::conflict),
     ("document", ledger::document),
     ("escape", texts::escaped),
+    ("git_settings", formats::git_settings),
     ("ids", texts::ids),
     ("import_issues", formats::import_issues),
     ("import_workflows", formats::import_workflows),

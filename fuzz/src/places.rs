@@ -1,10 +1,12 @@
 //! Files that version control tools and other persons leave in a directory.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
 use tempfile::TempDir;
+use waypost::config::{Config, Files, KEYS, Layer};
+use waypost::environment::Variables;
 use waypost_fs::PrivateDir;
 use waypost_workspace::{Environment, detect, job_log as logs};
 
@@ -51,6 +53,30 @@ pub(crate) fn checkout(data: &[u8]) {
         }
         if let Some(url) = &found.remote_url {
             assert_eq!(&waypost_core::url_text::without_password(url), url);
+        }
+    }
+}
+
+/// A tracked configuration sets nothing personal, and without consent no path outside the repository.
+pub(crate) fn config(data: &[u8]) {
+    static ROOT: LazyLock<TempDir> = LazyLock::new(scratch);
+    let file = ROOT.path().join(".waypost/config.toml");
+    write(&file, data);
+    let files = Files { user: None, shared: Some(file), private: None };
+    let Ok(config) = Config::load(&files, &Variables::default(), &[]) else { return };
+    for key in KEYS {
+        let setting = config.get(key.name);
+        assert!(!setting.is_some_and(|setting| setting.layer == Layer::Shared && key.personal), "{}", key.name);
+    }
+    for path in config.list("repos.additional") {
+        let mut inside = PathBuf::from("/root");
+        assert!(!path.starts_with('~') && !Path::new(&path).is_absolute(), "{path}");
+        for component in Path::new(&path).components() {
+            match component {
+                Component::ParentDir => assert!(inside.pop() && inside.starts_with("/root"), "{path}"),
+                Component::Normal(name) => inside.push(name),
+                _ => {}
+            }
         }
     }
 }

@@ -15,6 +15,8 @@ mod vcs;
 pub mod workspaces;
 pub mod worktrees;
 
+#[cfg(fuzzing)]
+pub use vcs::git_overrides;
 pub use vcs::{
     Checkout, Environment, ListedWorktree, NetworkOptions, adopt_repository_id, detect, ensure_repository_id,
     ensure_worktree_id, git_version, has_known_fixes, history, init_git, is_adopted, is_same_place, ledger_branch,

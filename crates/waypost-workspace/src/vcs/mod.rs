@@ -25,6 +25,8 @@ pub use checkout::{Checkout, ListedWorktree};
 pub use detect::detect;
 pub use environment::Environment;
 pub use git_fixes::has_known_fixes;
+#[cfg(fuzzing)]
+pub use git_settings::overrides as git_overrides;
 pub use identity::{
     adopt_repository_id, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, repository_id, restore_ids,
     worktree_id,

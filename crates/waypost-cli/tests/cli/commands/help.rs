@@ -13,7 +13,7 @@ fn shell_words(line: &str) -> Vec<String> {
             (Some(open), char) if char == open => quote = None,
             (None, '\'' | '"') => quote = Some(char),
             (None, ' ') if chars.peek() == Some(&' ') => break,
-            (None, '|' | '>' | '<' | '#') => break,
+            (None, '|' | '>' | '<' | '#' | '&') => break,
             (None, ' ') => words.push(String::new()),
             (_, char) => words.last_mut().unwrap().push(char),
         }
