@@ -41,7 +41,8 @@ fn the_help_lists_every_command_once_in_groups_and_fits_a_terminal_of_80_columns
     let sandbox = sandbox();
     let dir = sandbox.dir("dir");
     let help = sandbox.way(&dir, ["-h"]).ok().stdout;
-    let groups = ["Most used:", "Issues:", "Work:", "Agents and messages:", "Workspaces and jobs:", "Repositories and sync:"];
+    let groups =
+        ["Most used:", "Issues:", "Work:", "Agents and messages:", "Workspaces and jobs:", "Repositories and sync:"];
     for group in groups.iter().chain(&["Server and set-up:", "Global options:"]) {
         assert!(help.lines().any(|line| line == *group), "{group}\n{help}");
     }
