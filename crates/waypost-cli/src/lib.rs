@@ -445,10 +445,9 @@ fn print_usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
             converted = converted.hint(line.trim_start_matches("tip: "));
         }
         return print_usage_error(&converted, raw);
-    } else {
-        // Clap chooses the stream and the colours. There is nowhere to report that the stream is closed.
-        let _ = error.print();
     }
+    // Clap chooses the stream and the colours. There is nowhere to report that the stream is closed.
+    let _ = error.print();
     ExitCode::from(if is_error { Kind::Invalid.exit_code() } else { 0 })
 }
 

@@ -229,8 +229,8 @@ impl Rows {
             after: vec![Vec::new(); nodes],
             bends: BTreeMap::new(),
         };
-        for node in 0..nodes {
-            rows.layers[layer[node]].push(node);
+        for (node, layer) in layer.iter().enumerate() {
+            rows.layers[*layer].push(node);
         }
         let mut number = 0;
         for from in 0..nodes {

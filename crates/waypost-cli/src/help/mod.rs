@@ -256,13 +256,11 @@ mod tests {
             for line in lines {
                 let mut command = &way;
                 for word in line {
-                    match command.find_subcommand(word) {
-                        Some(inner) => command = inner,
-                        None => {
-                            assert!(!command.has_subcommands(), "{word} in {:?}", command.get_name());
-                            break;
-                        }
-                    }
+                    let Some(inner) = command.find_subcommand(word) else {
+                        assert!(!command.has_subcommands(), "{word} in {:?}", command.get_name());
+                        break;
+                    };
+                    command = inner;
                 }
             }
         }

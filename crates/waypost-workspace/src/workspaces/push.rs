@@ -28,6 +28,10 @@ pub enum Merged {
     Nothing,
 }
 
+/// What to do about a file whose filter does not run.
+const NO_FILTERS: &str = "way runs no filters of a repository: commit in the workspace with git, or configure the filter in \
+                          your own ~/.gitconfig";
+
 /// Git on a workspace that has git commits.
 fn git_of(plan: &Plan) -> Result<Git> {
     enter(plan)?;
@@ -51,12 +55,9 @@ fn store_of(plan: &Plan) -> Result<Git> {
 /// Commits all files that are not ignored, with the author of the source checkout. None if nothing changed.
 pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
     let git = git_of(plan)?;
-    let add = git.for_commits().command().args(["add", "--all", "--", "."]).stdout();
-    add.map_err(|error| match error.full_message().contains("clean filter") {
-        true => error
-            .hint("way runs no filters of a repository: commit in the workspace with git, or configure the filter in your own ~/.gitconfig"),
-        false => error,
-    })?;
+    let added = git.for_commits().command().args(["add", "--all", "--", "."]).stdout();
+    added
+        .map_err(|error| if error.full_message().contains("clean filter") { error.hint(NO_FILTERS) } else { error })?;
     if git.command().args(["diff", "--cached", "--quiet"]).succeeds()? {
         return Ok(None);
     }

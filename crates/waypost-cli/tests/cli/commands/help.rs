@@ -90,7 +90,7 @@ fn words_that_people_try_are_understood() {
     let id = id["id"].as_str().unwrap().to_owned();
     for line in ["issue list", "issues", "ls", "issue ls", "todo"] {
         let words = line.split(' ').collect::<Vec<_>>();
-        assert_eq!(ids(&sandbox, &repo, &words), [id.clone()], "{line}");
+        assert_eq!(ids(&sandbox, &repo, &words), std::slice::from_ref(&id), "{line}");
     }
     let _ = sandbox.way(&repo, ["issue", "close", &id]).ok();
     let two = add(&sandbox, &repo, &["Two"]);
