@@ -4,12 +4,12 @@
 //!
 //! | agent | how |
 //! |---|---|
-//! | Claude Code 2.1.197 | program: `claude mcp list` shows the server of `.mcp.json` and of `.claude.json`; the names of events and the contract of `WorktreeCreate` are in the program |
-//! | Codex 0.166.0 | program: `codex mcp list`, `codex execpolicy check`, sessions of `codex exec` with a scripted model: tools, hooks, rules and writable roots |
-//! | Copilot CLI 1.0.102 | program: `copilot mcp list`, `copilot instruction list`, a session with a scripted model: tools, hooks and their input |
-//! | Gemini CLI 0.61.0 | program: `gemini mcp list`; its package contains its documents (settings, hooks, `tools.allowed`, `trust`) |
+//! | Claude Code 2.1.197 | program: `claude mcp list` shows the server of `.mcp.json` and of `.claude.json`; sessions with a scripted model: hooks, permissions, a worktree that git makes because `way` is missing |
+//! | Codex 0.166.0 | program: `codex mcp list`, `codex execpolicy check`, sessions of `codex exec` with a scripted model: instructions, tools, rules and writable roots |
+//! | Copilot CLI 1.0.102 | program: `copilot mcp list`, `copilot instruction list`, sessions with a scripted model: tools, hooks and their input, the named rules |
+//! | Gemini CLI 0.61.0 | program: `gemini mcp list`; its package contains its documents (settings, hooks); sessions with a scripted model: `tools.allowed`, `trust` |
 //! | opencode 1.18.33 | program: `opencode mcp list`, `opencode debug config`, `opencode debug agent build` (permissions) |
-//! | Qwen Code 0.15.10 | program: `qwen mcp list`; the schema of its settings is in its package (hooks, `permissions.allow`, names of documents) |
+//! | Qwen Code 0.15.10 | program: `qwen mcp list`; the schema of its settings is in its package (hooks, names of documents); sessions with a scripted model: `Stop`, `mcp__waypost` |
 //! | Cursor | documents only (`mcp.json`, rules, hooks, permissions of its command line) |
 //! | VS Code | documents only (`mcp.json`; it reads `AGENTS.md`) |
 //! | Zed | documents only (`context_servers`; it reads `AGENTS.md`) |
@@ -213,7 +213,7 @@ impl Target {
             }
             (Target::Codex, Scope::User) => Some("Codex runs hooks after you trust them; it prompts you"),
             (Target::ClaudeCode, Scope::Repository) => {
-                Some("Claude Code asks once before it starts a repository's MCP servers")
+                Some("Claude Code asks whether you trust the repository, and once before it starts its MCP servers")
             }
             (Target::Copilot, Scope::Repository) => Some("Copilot CLI reads the settings of folders that you trust"),
             (Target::Gemini, Scope::Repository) => Some("Gemini CLI reads the settings of folders that you trust"),
