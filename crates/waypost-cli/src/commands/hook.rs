@@ -51,13 +51,32 @@ pub(crate) struct Args {
     /// Event: start, compact, tool, stop, worktree-create or worktree-remove; others are ignored
     #[arg(value_name = "MOMENT")]
     moment: String,
-    /// Coding agent: claude-code, codex, cursor or gemini
+    /// Coding agent: claude-code, codex, copilot, cursor or gemini
     #[arg(long = "for", value_name = "AGENT")]
     target: String,
 }
 
+/// The name of Copilot CLI on the command line.
+const COPILOT: &str = "copilot";
+
+/// The agent that runs a hook.
+#[derive(Clone, Copy)]
+struct Caller {
+    /// Its kind.
+    agent: Agent,
+    /// The beginning of the names of its sessions.
+    name: &'static str,
+}
+
+impl Caller {
+    fn of(target: &str) -> Caller {
+        let agent = target.parse().unwrap_or(Agent::Generic);
+        Caller { agent, name: if target == COPILOT { COPILOT } else { agent.name() } }
+    }
+}
+
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let agent = args.target.parse().unwrap_or(Agent::Generic);
+    let caller = Caller::of(&args.target);
     let input = input();
     match args.moment.as_str() {
         "worktree-create" => return create_worktree(cx, &input),
@@ -66,12 +85,12 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let moment = match args.moment.as_str() {
         // Gemini CLI runs this hook before every request, to decide whether it compacts.
-        "compact" if agent == Agent::Gemini && input.trigger == "auto" => "tool",
+        "compact" if caller.agent == Agent::Gemini && input.trigger == "auto" => "tool",
         moment => moment,
     };
-    let answer = answer(cx, moment, agent, &input).unwrap_or_else(|error| {
+    let answer = answer(cx, moment, caller, &input).unwrap_or_else(|error| {
         log::debug!("the hook did nothing: {}", error.full_message());
-        empty_output(agent)
+        empty_output(caller.agent)
     });
     // Printing ignores a closed pipe.
     if !answer.is_empty() {
@@ -130,6 +149,8 @@ fn remove_worktree(cx: &mut CommandContext, input: &HookEvent) -> Result<ExitCod
     let path = input.worktree_path.as_str().filter(|path| !path.is_empty());
     let path = path.ok_or_else(|| Error::invalid("the agent named no worktree to remove"))?;
     let (place, mut session) = cx.session_if_any()?;
+    // The agent starts the hook in the worktree, and a directory that a process uses is not removed.
+    std::env::set_current_dir("/").map_err(|error| Error::unavailable("cannot leave the worktree").because(error))?;
     if let Some(session) = &mut session {
         jobs::recover_interrupted_work(session)?;
     }
@@ -146,8 +167,9 @@ fn session_id(input: &HookEvent) -> Option<String> {
     (!id.is_empty()).then_some(id)
 }
 
-fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, input: &HookEvent) -> Result<String> {
-    let session_name = session_id(input).map(|session| format!("{}-{session}", agent.name()));
+fn answer(cx: &mut CommandContext, moment: &str, caller: Caller, input: &HookEvent) -> Result<String> {
+    let agent = caller.agent;
+    let session_name = session_id(input).map(|session| format!("{}-{session}", caller.name));
     if let (None, Some(session_name)) = (cx.place()?.agent(), &session_name) {
         cx.global.agent = Some(session_name.clone());
     }
@@ -174,7 +196,7 @@ fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, input: &HookEvent
     Ok(match moment {
         "start" => {
             let context = session.call_app(Prime::default())?;
-            start_output(agent, &format!("{}{}", context.text, introduction(cx, &session, agent, &name)))
+            start_output(caller, &format!("{}{}", context.text, introduction(cx, &session, agent, &name)))
         }
         "compact" if !held.is_empty() => compact_output(agent, &reminder(&name, &held)),
         _ => empty_output(agent),
@@ -276,8 +298,11 @@ fn reminder(name: &str, held: &[LeaseView]) -> String {
 }
 
 /// Formats the context of a new session as its agent expects it.
-fn start_output(agent: Agent, text: &str) -> String {
-    match agent {
+fn start_output(caller: Caller, text: &str) -> String {
+    if caller.name == COPILOT {
+        return json!({ "additionalContext": text }).to_string();
+    }
+    match caller.agent {
         Agent::Cursor => json!({ "additional_context": text }).to_string(),
         Agent::Generic => text.trim_end().to_owned(),
         Agent::ClaudeCode | Agent::Codex | Agent::Gemini => {

@@ -29,7 +29,16 @@ pub fn processes_in(dir: &Path) -> Result<Vec<Process>> {
         Err(error) => return Err(Error::unavailable("cannot list processes").because(error)),
     };
     let numbers = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    Ok(numbers.filter_map(|id| find_use(id, &dir)).collect())
+    Ok(numbers.filter(|id| !only_runs_our_hook(*id)).filter_map(|id| find_use(id, &dir)).collect())
+}
+
+/// Returns whether a process is the shell in which a coding agent runs our hook that removes the directory. The agent starts
+/// it there, and it does nothing else.
+fn only_runs_our_hook(id: u32) -> bool {
+    let parent = rustix::process::getppid().map(|parent| parent.as_raw_nonzero().get().unsigned_abs());
+    parent == Some(id)
+        && std::fs::read(format!("/proc/{id}/cmdline"))
+            .is_ok_and(|line| String::from_utf8_lossy(&line).contains("way hook worktree-remove"))
 }
 
 /// Refuses to touch a directory that a process uses.

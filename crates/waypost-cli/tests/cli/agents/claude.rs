@@ -65,7 +65,7 @@ fn claude_code_works_through_a_session_with_hooks_and_tools() {
 fn claude_code_works_in_worktrees_that_are_workspaces() {
     let desk = Desk::new("claude-code");
     let hook = |moment: &str| {
-        let command = format!("cd \"$CLAUDE_PROJECT_DIR\" && way hook {moment} --for claude-code");
+        let command = format!("if command -v way > /dev/null; then way hook {moment} --for claude-code; fi");
         json!([{ "hooks": [{ "type": "command", "command": command }] }])
     };
     let settings = desk.repo.join(".claude/settings.json");

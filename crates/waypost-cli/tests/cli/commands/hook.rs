@@ -61,6 +61,9 @@ fn hooks_name_the_session_prime_it_and_keep_its_leases() {
         serde_json::from_str(&hook(&team, "start --for cursor", &json!({ "conversation_id": "c0" })).ok().stdout)
             .unwrap();
     assert!(cursor["additional_context"].as_str().unwrap().starts_with("You are cursor-c0."));
+    let copilot: Value =
+        serde_json::from_str(&hook(&team, "start --for copilot", &json!({ "session_id": "c1" })).ok().stdout).unwrap();
+    assert!(copilot["additionalContext"].as_str().unwrap().starts_with("You are copilot-c1."));
 }
 
 #[test]
@@ -204,6 +207,26 @@ fn a_worktree_of_the_agent_with_work_is_kept() {
     let again = created(&team, "fix");
     assert_eq!(team.sandbox.git(&again, ["branch", "--show-current"]), "worktree-fix-2\n");
     assert!(!again.join("new").exists());
+}
+
+/// Claude Code starts the hook in the worktree, in a shell.
+#[test]
+fn a_worktree_is_removed_from_within_by_the_hook_and_by_no_other_command() {
+    let team = Team::new();
+    let path = created(&team, "inside");
+    let way = env!("CARGO_BIN_EXE_way");
+    let inside = |line: &str| {
+        let mut shell = team.sandbox.command("sh", &path);
+        // The shell stays in the directory until the command has ended.
+        shell.args(["-c", &format!("way() {{ '{way}' \"$@\"; }}; {line}; exit $?")]);
+        let mut child = shell.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        child.stdin.take().unwrap().write_all(json!({ "worktree_path": path }).to_string().as_bytes()).unwrap();
+        Run::of(&child.wait_with_output().unwrap())
+    };
+    let refused = inside("way ws rm .").fails(7);
+    assert!(refused.stderr.contains("runs in it"), "{refused:#?}");
+    assert_eq!(inside("way hook worktree-remove --for claude-code").ok().stdout, "");
+    assert!(!path.exists());
 }
 
 #[test]
