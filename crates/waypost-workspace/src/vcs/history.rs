@@ -406,7 +406,9 @@ impl CommandServer {
 pub fn tracked_by(dir: &Path) -> Result<Option<Vcs>> {
     for root in dir.ancestors().skip(1) {
         let Ok(path) = dir.strip_prefix(root) else { break };
-        if root.join(".git").exists() {
+        let git_dir = root.join(".git");
+        // Git ignores a directory without HEAD. The sandboxes of coding agents make empty ones.
+        if git_dir.is_file() || git_dir.join("HEAD").symlink_metadata().is_ok() {
             let list = Git::in_worktree(root)?.command().args(["--literal-pathspecs", "ls-files", "-z", "--"]);
             if !list.arg(path).bytes()?.is_empty() {
                 return Ok(Some(Vcs::Git));

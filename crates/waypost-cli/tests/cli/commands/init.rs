@@ -68,3 +68,19 @@ fn a_directory_without_version_control_becomes_a_repository_by_init() {
     sandbox.git(&dir, ["init", "-q"]);
     assert!(!sandbox.git(&dir, ["status", "--porcelain", "-uall"]).contains("local"));
 }
+
+/// Sandboxes of coding agents make an empty `.git` in directories that they may write to.
+#[test]
+fn a_private_directory_is_adopted_below_an_empty_git_directory() {
+    let sandbox = sandbox();
+    sandbox.dir("above/.git");
+    let repo = sandbox.git_repo("above/repo");
+    let _ = sandbox.way(&repo, ["workflow", "create", "w", "--json"]);
+    // Another user's `way` did not create it.
+    let other = sandbox.dir("other");
+    let home = [("HOME", other.as_os_str())];
+    assert_eq!(sandbox.way_with(&repo, &home, ["workflow", "list"]).code, 7);
+    let adopted = sandbox.way_with(&repo, &home, ["init", "--adopt"]);
+    assert_eq!(adopted.code, 0, "{adopted:#?}");
+    assert_eq!(sandbox.way_with(&repo, &home, ["workflow", "list", "--json"]).data()[0]["name"], "w");
+}
