@@ -32,14 +32,12 @@ fn command(desk: &Desk, model: &Model, settings: &str) -> Command {
 /// Returns a command that answers one prompt, in the sandbox that may write to the repository.
 fn prompt(desk: &Desk, model: &Model, settings: &str) -> Command {
     let mut command = command(desk, model, settings);
-    command.args([
-        "exec",
-        "--json",
-        "--sandbox",
-        "workspace-write",
-        "--dangerously-bypass-hook-trust",
-        "Paint the fence",
-    ]);
+    // Where the sandbox may write, it makes an empty .git for a while. In /tmp it would confuse other tests.
+    for option in ["exclude_slash_tmp", "exclude_tmpdir_env_var"] {
+        command.args(["--config", &format!("sandbox_workspace_write.{option}=true")]);
+    }
+    let options = ["exec", "--json", "--sandbox", "workspace-write", "--dangerously-bypass-hook-trust"];
+    command.args(options).arg("Paint the fence");
     command
 }
 
