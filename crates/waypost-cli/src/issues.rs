@@ -278,3 +278,8 @@ fn status_style(status: &str) -> Style {
         _ => PLAIN,
     }
 }
+
+/// Returns the limit of a list: on the command line, 0 stands for no limit.
+pub(crate) fn list_limit(limit: usize) -> usize {
+    if limit == 0 { usize::MAX } else { limit }
+}

@@ -18,6 +18,7 @@ pub mod memory;
 pub mod model;
 pub mod nearest;
 pub mod op;
+pub mod page;
 pub mod path_text;
 pub mod redact;
 pub mod store;

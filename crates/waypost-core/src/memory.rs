@@ -15,6 +15,7 @@ use crate::model::{
     Repository, SavedAnswer, Summary, Task, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace,
     WorkspaceQuery, Worktree,
 };
+use crate::page::Cursor;
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
 
@@ -215,6 +216,10 @@ impl Tx for MemoryTx<'_> {
             query.worktree_id.as_ref().is_none_or(|id| *id == event.worktree_id)
                 && query.kind.as_ref().is_none_or(|kind| event.kind.starts_with(kind.as_str()))
                 && query.subject.as_ref().is_none_or(|subject| *subject == event.subject)
+                && query.after.as_ref().is_none_or(|Cursor(after)| match query.since {
+                    Some(_) => event.sequence > *after,
+                    None => event.sequence < *after,
+                })
         };
         let limit = size(query.limit);
         Ok(match query.since {
@@ -258,6 +263,7 @@ impl Tx for MemoryTx<'_> {
                 && query.worktree_id.as_ref().is_none_or(|id| *id == workflow.worktree_id)
                 && query.repository_id.as_ref().is_none_or(|id| links.contains(&(workflow.id.clone(), id.clone())))
                 && query.name.as_ref().is_none_or(|name| *name == workflow.name)
+                && is_older(query.after.as_ref(), workflow.created_at, &workflow.id)
         };
         let mut workflows: Vec<_> = self.rows.workflows.values().filter(matches).cloned().collect();
         workflows.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
@@ -609,8 +615,9 @@ impl Tx for MemoryTx<'_> {
         Ok(self.rows.messages.values().map(|message| message.number).max().unwrap_or(0))
     }
 
-    fn message_list(&mut self, recipient: &AgentId, now: Timestamp, limit: u32) -> Result<Vec<Message>> {
+    fn message_list(&mut self, recipient: &AgentId, now: Timestamp, after: u64, limit: u32) -> Result<Vec<Message>> {
         let mut inbox = self.inbox(recipient, now);
+        inbox.retain(|message| message.number > after);
         inbox.truncate(size(limit));
         Ok(inbox)
     }
@@ -739,6 +746,7 @@ impl Tx for MemoryTx<'_> {
                 && query.task_id.as_ref().is_none_or(|task| job.task_id.as_ref() == Some(task))
                 && query.status.is_none_or(|status| job.status == status)
                 && !(query.is_live && job.status.is_final())
+                && is_older(query.after.as_ref(), job.created_at, &job.id)
         };
         let mut jobs: Vec<_> = self.rows.jobs.values().filter(matches).cloned().collect();
         jobs.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
@@ -803,6 +811,7 @@ impl Tx for MemoryTx<'_> {
                 && query.machine.as_ref().is_none_or(|machine| workspace.machine == *machine)
                 && query.job_id.as_ref().is_none_or(|job| workspace.job_id.as_ref() == Some(job))
                 && (query.all || workspace.removed_at.is_none())
+                && is_older(query.after.as_ref(), workspace.created_at, &workspace.id)
         };
         let mut workspaces: Vec<_> = self.rows.workspaces.values().filter(matches).cloned().collect();
         workspaces.sort_by(|a, b| (b.created_at, &b.id).cmp(&(a.created_at, &a.id)));
@@ -1050,4 +1059,9 @@ fn unknown(what: &str, id: impl std::fmt::Display) -> Error {
 fn is_handled(message: &Message, before: Timestamp) -> bool {
     let is_expired = message.expires_at.is_some_and(|expires_at| expires_at < before);
     message.updated_at < before && (message.state == MessageState::Acted || is_expired)
+}
+
+/// Returns whether a record comes after a position of a list, newest first.
+fn is_older<I: Ord>(after: Option<&Cursor<(Timestamp, I)>>, created_at: Timestamp, id: &I) -> bool {
+    after.is_none_or(|Cursor((last, last_id))| (created_at, id) < (*last, last_id))
 }

@@ -224,9 +224,9 @@ pub trait Tx {
     fn message_get(&mut self, id: &MessageId) -> Result<Option<Message>>;
     /// Returns the number of the newest message, 0 if there is none.
     fn message_last(&mut self) -> Result<u64>;
-    /// Returns the messages of an inbox that are neither acknowledged nor expired at a moment, in order.
-    fn message_list(&mut self, recipient: &AgentId, now: Timestamp, limit: u32) -> Result<Vec<Message>>;
-    /// Returns how many messages [`Tx::message_list`] would return without a limit.
+    /// Returns the messages of an inbox with a higher number that are neither acknowledged nor expired at a moment, in order.
+    fn message_list(&mut self, recipient: &AgentId, now: Timestamp, after: u64, limit: u32) -> Result<Vec<Message>>;
+    /// Returns how many messages [`Tx::message_list`] would return from the first one without a limit.
     fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64>;
     /// Returns the [`Tx::message_count`] of each agent, by id, without agents that have no messages.
     fn message_count_by_recipient(&mut self, now: Timestamp) -> Result<Vec<(AgentId, u64)>>;

@@ -1,16 +1,16 @@
 //! Moments: whole milliseconds UTC, as stored.
 
+use std::borrow::Cow;
 use std::fmt;
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::de::Visitor;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
-/// A moment: milliseconds since 1970-01-01 UTC.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(transparent)]
-#[schemars(inline)]
+/// A moment: milliseconds since 1970-01-01 UTC. In JSON it is text, as RFC 3339 has it; milliseconds are read too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Timestamp(i64);
 
 impl Timestamp {
@@ -74,6 +74,63 @@ impl fmt::Display for Timestamp {
     }
 }
 
+impl Serialize for Timestamp {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        match jiff::Timestamp::from_millisecond(self.0) {
+            Ok(moment) => serializer.collect_str(&format_args!("{moment:.3}")),
+            // RFC 3339 cannot express it. A record with such a time is still copied without a change.
+            Err(_) => serializer.serialize_i64(self.0),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Timestamp {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Timestamp, D::Error> {
+        deserializer.deserialize_any(Moment)
+    }
+}
+
+/// Reads RFC 3339 text, and milliseconds, which older versions wrote.
+struct Moment;
+
+impl Visitor<'_> for Moment {
+    type Value = Timestamp;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a time such as 2026-01-01T09:00:00Z")
+    }
+
+    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Timestamp, E> {
+        let moment: jiff::Timestamp =
+            text.parse().map_err(|_| E::invalid_value(serde::de::Unexpected::Str(text), &self))?;
+        Ok(Timestamp(moment.as_millisecond()))
+    }
+
+    fn visit_i64<E: serde::de::Error>(self, millis: i64) -> Result<Timestamp, E> {
+        Ok(Timestamp(millis))
+    }
+
+    fn visit_u64<E: serde::de::Error>(self, millis: u64) -> Result<Timestamp, E> {
+        i64::try_from(millis)
+            .map(Timestamp)
+            .map_err(|_| E::invalid_value(serde::de::Unexpected::Unsigned(millis), &self))
+    }
+}
+
+impl JsonSchema for Timestamp {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "Timestamp".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({ "type": "string", "format": "date-time" })
+    }
+}
+
 /// Encodes [`Timestamp::NEVER`] as null.
 pub mod never_as_null {
     use serde::{Deserialize as _, Deserializer, Serialize as _, Serializer};
@@ -128,6 +185,23 @@ mod tests {
     fn timestamps_are_shown_in_utc_with_milliseconds() {
         assert_eq!(Timestamp::from_millis(1_767_225_600_007).to_string(), "2026-01-01T00:00:00.007Z");
         assert_eq!(Timestamp::from_millis(i64::MAX).to_string(), "9223372036854775807 ms");
+    }
+
+    #[test]
+    fn a_timestamp_in_json_is_rfc_3339_text_and_older_milliseconds_are_read() {
+        let json = |millis| serde_json::to_value(Timestamp::from_millis(millis)).unwrap();
+        assert_eq!(json(1_767_225_600_007), "2026-01-01T00:00:00.007Z");
+        for millis in [0, -1, 1_767_225_600_007, i64::MIN, i64::MAX, Timestamp::NEVER.as_millis()] {
+            let read: Timestamp = serde_json::from_value(json(millis)).unwrap();
+            assert_eq!(read.as_millis(), millis);
+        }
+        for text in ["\"2026-01-01T01:00:00.007+01:00\"", "1767225600007"] {
+            assert_eq!(serde_json::from_str::<Timestamp>(text).unwrap().as_millis(), 1_767_225_600_007);
+        }
+        for text in ["\"soon\"", "\"2026-01-01\"", "true", "1.5", "18446744073709551615"] {
+            let error = serde_json::from_str::<Timestamp>(text).unwrap_err().to_string();
+            assert!(error.contains("expected a time such as 2026-01-01T09:00:00Z"), "{error}");
+        }
     }
 
     #[test]

@@ -1,6 +1,6 @@
-//! Decoding of percent-encoded text in headers and URIs.
+//! Percent-encoded text in headers and URIs.
 
-use percent_encoding::percent_decode_str;
+use percent_encoding::{NON_ALPHANUMERIC, percent_decode_str, utf8_percent_encode};
 
 /// Decodes a percent-encoded text. Returns `None` if it is not well-formed or not UTF-8.
 pub(crate) fn decode(text: &str) -> Option<String> {
@@ -10,6 +10,11 @@ pub(crate) fn decode(text: &str) -> Option<String> {
         return None;
     }
     percent_decode_str(text).decode_utf8().ok().map(Into::into)
+}
+
+/// Encodes a text as one segment of a path.
+pub(crate) fn encode(text: &str) -> String {
+    utf8_percent_encode(text, NON_ALPHANUMERIC).to_string()
 }
 
 #[cfg(test)]

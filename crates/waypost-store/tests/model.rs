@@ -249,7 +249,7 @@ fn dump(store: &mut dyn Store, since: u64) -> Value {
     let agents = tx.agent_list().unwrap();
     let mut inboxes = Vec::new();
     for agent in &agents {
-        inboxes.push(tx.message_list(&agent.id, Timestamp::from_millis(0), 1_000).unwrap());
+        inboxes.push(tx.message_list(&agent.id, Timestamp::from_millis(0), 0, 1_000).unwrap());
     }
     let events = tx.event_list(&EventQuery { since: Some(since), limit: 100_000, ..EventQuery::default() }).unwrap();
     json!({
@@ -304,8 +304,9 @@ fn choice(store: &mut dyn Store) -> Choice {
     }
     let mut messages = Vec::new();
     for agent in tx.agent_list().unwrap() {
-        messages
-            .extend(tx.message_list(&agent.id, Timestamp::from_millis(0), 10).unwrap().into_iter().map(|one| one.id));
+        messages.extend(
+            tx.message_list(&agent.id, Timestamp::from_millis(0), 0, 10).unwrap().into_iter().map(|one| one.id),
+        );
     }
     Choice { workflows: workflows.into_iter().map(|one| one.id.to_string()).collect(), tasks, messages }
 }
@@ -440,7 +441,7 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             task: None,
             ttl_ms: None,
         }),
-        Step::Inbox => world.call(ListInbox { limit: 5, peek: false }),
+        Step::Inbox => world.call(ListInbox { limit: 5, peek: false, after: None }),
         Step::Ack(index) => world.call(AckMessage { messages: vec![choice.messages.get(index)?.clone()] }),
         Step::LeaseIssue(index) => world.call(LeaseIssue { issue: ISSUES[index].to_owned(), ttl_ms: None }),
         Step::EndIssueLease(index) => {
@@ -576,7 +577,7 @@ fn check(store: &mut dyn Store, now: i64, past: &mut Past) -> TestCaseResult {
         prop_assert!(agent.max_claims.is_none_or(|most| held.len() <= most as usize) || past.recapped);
         prop_assert!(agent.retired_at.is_none() || held.is_empty());
         // 25 and 27: messages are in order, and their count equals the length of the list.
-        let inbox = tx.message_list(&agent.id, Timestamp::from_millis(now), 1_000).unwrap();
+        let inbox = tx.message_list(&agent.id, Timestamp::from_millis(now), 0, 1_000).unwrap();
         let count = tx.message_count(&agent.id, Timestamp::from_millis(now)).unwrap();
         prop_assert_eq!(inbox.len() as u64, count);
         prop_assert!(inbox.is_sorted_by_key(|message| message.number));

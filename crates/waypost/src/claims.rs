@@ -22,7 +22,7 @@ use waypost_core::op::{
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::FileLock;
-use waypost_ledger::{Index, Summary};
+use waypost_ledger::{Index, Summary, Window};
 
 use crate::ledger::{Change, Ledger};
 use crate::merge_driver::ensure_driver;
@@ -170,7 +170,7 @@ fn not_holder_error(session: &mut Session, issue: &str, lease: &LeaseView) -> Re
     let mut was_holder = false;
     for (kind, subject) in [(kind::ISSUE_CLAIMED, issue), (kind::TASK_CLAIMED, lease.lease.subject.as_str())] {
         let (kind, subject) = (Some(kind.to_owned()), Some(subject.to_owned()));
-        let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: MAX_CLAIM_EVENTS };
+        let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: MAX_CLAIM_EVENTS, after: None };
         was_holder |= session.read(ListEvents { query })?.events.iter().any(|event| event.actor == actor);
     }
     let error = if was_holder {
@@ -233,19 +233,14 @@ pub fn deliver_pending_notices(session: &mut Session) {
 
 /// Returns the ready issues that the user may claim and no other agent holds, at most `limit`. If types are named, only
 /// issues of these types, even of records that are not work.
-pub fn ready(
-    index: &Index,
-    ledger: &Ledger,
-    held: &Held,
-    types: &[String],
-    limit: Option<usize>,
-) -> Result<Vec<Summary>> {
-    let query_limit = limit.map(|limit| limit.saturating_add(held.len()));
+pub fn ready(index: &Index, ledger: &Ledger, held: &Held, types: &[String], window: Window) -> Result<Vec<Summary>> {
+    let limit = window.limit;
+    let window = Window { limit: limit.map(|limit| limit.saturating_add(held.len())), ..window };
     let (protected, now) = (ledger.protected(), ledger.now());
     let mut ready = if types.is_empty() {
-        index.ready_except(protected, now, query_limit)?
+        index.ready_except(protected, now, window)?
     } else {
-        index.ready_of_types(types, protected, now, query_limit)?
+        index.ready_of_types(types, protected, now, window)?
     };
     ready.retain(|issue| !held.contains_key(&issue.id));
     ready.truncate(limit.unwrap_or(usize::MAX));
@@ -253,10 +248,10 @@ pub fn ready(
 }
 
 /// Returns the blocked issues, each with its blockers.
-pub fn blocked(index: &Index, now: Timestamp) -> Result<Vec<(Summary, Vec<String>)>> {
+pub fn blocked(index: &Index, now: Timestamp, window: Window) -> Result<Vec<(Summary, Vec<String>)>> {
     let is_blocker =
         |reason: &&Reason| matches!(reason, Reason::BlockedBy(_) | Reason::Unresolved(_) | Reason::Ancestor(_));
-    let blocked = index.blocked(now)?;
+    let blocked = index.blocked(now, window)?;
     let obstacles = index.all_obstacles(blocked.iter().map(|summary| summary.id.as_str()), now)?;
     let reasons =
         obstacles.iter().map(|obstacles| obstacles.iter().filter(is_blocker).map(ToString::to_string).collect());
@@ -300,7 +295,7 @@ pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
     {
         return Ok(Vec::new());
     }
-    let worktrees = session.read(ListWorktrees {})?.worktrees;
+    let worktrees = session.read(ListWorktrees::all())?.worktrees;
     let repository = session.repository().id.clone();
     let is_own_repository = |notice: &Notice| {
         let worktree = worktrees.iter().find(|worktree| worktree.id == notice.worktree_id);

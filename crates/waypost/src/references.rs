@@ -27,7 +27,7 @@ pub enum Unknown {
 pub fn repository_id(session: &mut Session, reference: Option<&str>) -> Result<Option<RepositoryId>> {
     let Some(reference) = reference.filter(|reference| *reference != ALL_REPOSITORIES) else { return Ok(None) };
     let reference = repository(session, reference, Unknown::Keep)?;
-    let known = session.call(ListRepositories {})?.repositories.into_iter().map(|seen| seen.repository);
+    let known = session.call(ListRepositories::all())?.repositories.into_iter().map(|seen| seen.repository);
     let found: Vec<_> = known.filter(|one| is_meant(one, &reference)).collect();
     let own = found.iter().find(|one| session.caller().is_of(one));
     match (found.as_slice(), own) {
@@ -47,7 +47,7 @@ pub fn repository(session: &mut Session, reference: &str, unknown: Unknown) -> R
     if reference == ALL_REPOSITORIES {
         return Ok(reference.to_owned());
     }
-    let known = session.call(ListRepositories {})?.repositories;
+    let known = session.call(ListRepositories::all())?.repositories;
     if known.iter().any(|seen| is_meant(&seen.repository, reference)) {
         return Ok(reference.to_owned());
     }

@@ -516,7 +516,7 @@ impl Backend {
             Backend::Absent => Ok(None),
             Backend::Local(store) => engine::query(store, |tx| tx.worktree_get(id)),
             Backend::Remote(remote) => {
-                let known = remote.run(&ListWorktrees {}, None, &Warnings::default())?.worktrees;
+                let known = remote.run(&ListWorktrees::all(), None, &Warnings::default())?.worktrees;
                 Ok(known.into_iter().find(|worktree| worktree.id == *id))
             }
         }

@@ -74,7 +74,7 @@ impl State {
 
 /// Lists every worktree that the store or the version control knows.
 pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
-    let known = session.read(ListWorktrees {})?;
+    let known = session.read(ListWorktrees::all())?;
     let here = session.worktree().clone();
     let mut listed: Vec<(Option<WorktreeId>, ListedWorktree)> = Vec::new();
     let repository_here = session.repository().clone();

@@ -26,6 +26,45 @@ pub fn error_body(error: &Error) -> Value {
     })
 }
 
+/// The content type of errors.
+pub const PROBLEM_TYPE: &str = "application/problem+json";
+
+/// Returns an error as RFC 9457 describes problems of HTTP, beside its JSON form on other surfaces. The instance is the
+/// path of the request.
+pub fn problem(error: &Error, status: u16, instance: &str) -> Value {
+    let kind = error.kind();
+    let mut body = json!({
+        "type": format!("urn:waypost:error:{}", kind.code()),
+        "title": title(kind),
+        "status": status,
+        "detail": error.full_message(),
+        "instance": instance,
+        "code": kind.code(),
+        "exit": kind.exit_code(),
+        "hints": error.hints(),
+    });
+    if let (Value::Object(fields), Value::Object(common)) = (&mut body, error_body(error)) {
+        fields.extend(common);
+    }
+    body
+}
+
+/// Returns the name of a kind of error, for people.
+fn title(kind: Kind) -> &'static str {
+    match kind {
+        Kind::Internal => "Internal error",
+        Kind::Invalid => "Invalid request",
+        Kind::NotFound => "Not found",
+        Kind::Ambiguous => "Ambiguous name",
+        Kind::Conflict => "Conflict with the current state",
+        Kind::LeaseLost => "Lease lost",
+        Kind::NothingToDo => "Nothing to do",
+        Kind::Refused => "Refused",
+        Kind::Unavailable => "Unavailable",
+        Kind::Damaged => "Damaged data",
+    }
+}
+
 /// Parses the JSON form of an error.
 pub fn read_error(body: &Value) -> Option<Error> {
     let error = body.get("error")?;
@@ -48,6 +87,10 @@ mod tests {
             assert_eq!((read.kind(), read.full_message()), (kind, "it is so: of that".to_owned()));
             assert_eq!(read.hints(), ["do this", "or that"]);
             assert!((400..600).contains(&status(kind)));
+            let problem = problem(&error, status(kind), "/api/v1/tasks");
+            assert_eq!(read_error(&problem).unwrap().kind(), kind);
+            assert_eq!((&problem["code"], &problem["exit"]), (&json!(kind.code()), &json!(kind.exit_code())));
+            assert_eq!((&problem["detail"], &problem["hints"][1]), (&json!("it is so: of that"), &json!("or that")));
         }
     }
 }

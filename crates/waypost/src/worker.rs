@@ -195,7 +195,7 @@ impl Worker {
         if self.repository.is_some() || self.worktree_id.is_some() || !session.caller().is_limited_to_repository() {
             return Ok(Vec::new());
         }
-        let known = session.read(ListRepositories {})?.repositories.into_iter().map(|seen| seen.repository);
+        let known = session.read(ListRepositories::all())?.repositories.into_iter().map(|seen| seen.repository);
         Ok(known.filter(|other| session.caller().is_of(other)).map(|other| other.id).collect())
     }
 
@@ -213,6 +213,7 @@ impl Worker {
             worktree_id: self.worktree_id.clone(),
             repository: self.repository.clone(),
             limit: Some(u32::MAX),
+            after: None,
         };
         let mut waiting = session.call(waiting)?.jobs;
         waiting.retain(|view| repositories.is_empty() || repositories.contains(&view.job.repository_id));
@@ -297,6 +298,7 @@ impl Worker {
             repository: self.repository.clone(),
             here: self.workflow.is_none(),
             limit: 1,
+            after: None,
         };
         Ok(!session.read(unfinished)?.tasks.is_empty())
     }

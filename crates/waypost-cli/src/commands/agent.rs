@@ -199,6 +199,8 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<ExitCode> {
         retired: args.all,
         worktree_id: cx.worktree_filter(&mut session)?,
         repository: cx.repository_filter(&mut session)?,
+        after: None,
+        limit: u32::MAX,
     };
     let agents = session.call(operation)?.agents;
     let now = session.now()?;

@@ -18,7 +18,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let blocked = ledger_cx.with_index(|index| claims::blocked(index, ledger_cx.now))?;
+    let blocked = ledger_cx.with_index(|index| claims::blocked(index, ledger_cx.now, None.into()))?;
     let data: Vec<_> = blocked
         .iter()
         .map(|(issue, reasons)| json!({ "id": issue.id, "title": issue.title, "priority": issue.priority, "reasons": reasons }))

@@ -48,6 +48,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         repository: cx.repository_filter(&mut session)?,
         before: args.before,
         limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit },
+        after: None,
     };
     let list = session.call(operation)?;
     // Checkpoints are numbered without gaps.

@@ -253,7 +253,7 @@ fn identity(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
         return;
     };
     let recorded = || -> Result<Option<Worktree>> {
-        let known = Session::open(place.clone())?.call(ListWorktrees {})?;
+        let known = Session::open(place.clone())?.call(ListWorktrees::all())?;
         let here = checkout.root.as_deref().unwrap_or(&checkout.shared_dir);
         Ok(known.worktrees.into_iter().rev().find(|row| row.path == here && row.removed_at.is_none()))
     };

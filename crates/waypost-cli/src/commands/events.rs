@@ -65,13 +65,14 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         kind: args.kind.clone(),
         subject: args.subject.clone(),
         limit: args.limit,
+        after: None,
     };
     if args.follow {
         return follow(cx, &mut session, query);
     }
     let list = session.call(ListEvents { query })?;
     let names = Names::of(&mut session)?;
-    cx.ui.answer_page(&list.events, list.next, |text| {
+    cx.ui.answer_page(&list.events, list.position, |text| {
         text.table(&list.events.iter().map(|event| names.row(event)).collect::<Vec<_>>());
     })?;
     if list.events.is_empty() {
@@ -84,7 +85,7 @@ fn follow(cx: &mut CommandContext, session: &mut Session, mut query: EventQuery)
     let mut names = Names::of(session)?;
     query.limit = PAGE_SIZE;
     if query.since.is_none() {
-        let newest = EventQuery { limit: 0, ..query.clone() };
+        let newest = EventQuery { limit: 1, ..query.clone() };
         query.since = Some(session.call(ListEvents { query: newest })?.last);
     }
     loop {
@@ -97,9 +98,9 @@ fn follow(cx: &mut CommandContext, session: &mut Session, mut query: EventQuery)
                 return Ok(ExitCode::SUCCESS);
             }
         }
-        query.since = Some(list.next);
+        query.since = Some(list.position);
         if list.events.len() < PAGE_SIZE as usize {
-            session.wait(list.next, POLL_INTERVAL)?;
+            session.wait(list.position, POLL_INTERVAL)?;
             // Without this check, `way` would notice a closed stdout only at the next event.
             if ui::is_closed() {
                 return Ok(ExitCode::SUCCESS);
@@ -113,7 +114,7 @@ pub(crate) struct Names(BTreeMap<String, String>);
 
 impl Names {
     pub(crate) fn of(session: &mut Session) -> Result<Names> {
-        let known = session.call(ListWorktrees {})?;
+        let known = session.call(ListWorktrees::all())?;
         let worktrees = known.worktrees.into_iter().map(|worktree| (String::from(worktree.id), worktree.name));
         let repositories = known.repositories.into_iter().map(|one| (String::from(one.id), one.name));
         let all_agents = ListAgents {
@@ -123,6 +124,8 @@ impl Names {
             retired: true,
             worktree_id: None,
             repository: None,
+            after: None,
+            limit: u32::MAX,
         };
         let agents = session.call(all_agents)?.agents.into_iter();
         let agents = agents.map(|seen| (String::from(seen.agent.id), seen.agent.name));

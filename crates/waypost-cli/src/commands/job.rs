@@ -465,6 +465,7 @@ fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Resu
         worktree_id: cx.worktree_filter(session)?,
         repository: cx.repository_filter(session)?,
         limit: Some(args.limit),
+        after: None,
     };
     let jobs = session.call(operation)?.jobs;
     let now = session.now()?;

@@ -7,7 +7,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::filter::FilterArgs;
-use crate::issues::Column;
+use crate::issues::{Column, list_limit};
 
 /// List issues; by default all that are not closed
 ///
@@ -44,7 +44,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         closed: args.all,
         sort: args.sort.clone(),
         reverse: args.reverse,
-        limit: Some(args.limit),
+        limit: Some(list_limit(args.limit)),
         ..args.filter.to_query()
     };
     if !cx.list(&ledger_cx, &query, &args.columns)? {

@@ -37,7 +37,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 
 fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let all = session.call(ListMachines {})?.machines;
+    let all = session.call(ListMachines::all())?.machines;
     let (own, now) = (workspaces::machine(&session).ok(), session.now()?);
     cx.ui.answer(&all, |text| {
         let titles = ["  NAME", "SEEN", "WORKER", "RUNNING", "WAITING", "WORKSPACES"].map(|title| styled(DIM, title));

@@ -221,7 +221,7 @@ fn broadcast(cx: &mut CommandContext, args: &BroadcastArgs) -> Result<ExitCode> 
 
 fn inbox(cx: &mut CommandContext, args: &InboxArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let operation = ListInbox { limit: args.limit, peek: args.peek };
+    let operation = ListInbox { limit: args.limit, peek: args.peek, after: None };
     let inbox = if args.wait {
         wait(&mut session, operation, args.timeout.map(Duration::from_millis))?
     } else {
@@ -254,7 +254,7 @@ fn wait(session: &mut Session, operation: ListInbox, timeout: Option<Duration>) 
             session.heartbeat()?.map_or(HEARTBEAT_INTERVAL, |alive| Duration::from_millis(alive.next_ms));
         let sent_at = Instant::now();
         while sent_at.elapsed() < heartbeat_interval {
-            let last = session.call(ListEvents { query: EventQuery::default() })?.last;
+            let last = session.call(ListEvents { query: EventQuery { limit: 1, ..EventQuery::default() } })?.last;
             // Check the inbox after reading the last event: a message that arrives in between ends the wait at once.
             if session.call(ShowAgent { agent: reader.clone() })?.unread > 0 {
                 return session.call(operation);
@@ -292,7 +292,7 @@ fn ack(cx: &mut CommandContext, args: &AckArgs) -> Result<ExitCode> {
 
 fn thread(cx: &mut CommandContext, args: &ThreadArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let messages = session.call(ShowThread { message: args.message.clone() })?.messages;
+    let messages = session.call(ShowThread { message: args.message.clone(), after: None, limit: u32::MAX })?.messages;
     let now = session.now()?;
     cx.ui.answer(&messages, |text| {
         for (number, message) in messages.iter().enumerate() {

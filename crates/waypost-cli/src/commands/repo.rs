@@ -76,7 +76,7 @@ fn add(cx: &mut CommandContext, path: &std::path::Path) -> Result<ExitCode> {
 fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let own = session.repository().id.clone();
-    let all = session.call(ListRepositories {})?.repositories;
+    let all = session.call(ListRepositories::all())?.repositories;
     cx.ui.answer(&all, |text| {
         let header = ["  NAME", "VCS", "WORKTREES", "LIVE WORKFLOWS", "ID", "PATH"].map(|title| styled(DIM, title));
         let rows = all.iter().map(|seen| {
@@ -100,7 +100,7 @@ fn remove(cx: &mut CommandContext, target: &str) -> Result<ExitCode> {
     let mut session = cx.session()?;
     // The store contains the canonical path only.
     let path = session.place.cwd.join(target);
-    let known = session.call(ListRepositories {})?.repositories;
+    let known = session.call(ListRepositories::all())?.repositories;
     let at = std::fs::canonicalize(&path).unwrap_or(path);
     let named = known.iter().find(|seen| seen.repository.path == at).map(|seen| seen.repository.id.to_string());
     let operation = RemoveRepository { repository: named.unwrap_or_else(|| target.to_owned()) };

@@ -6,6 +6,7 @@ use waypost::ops::issue::SearchIssues;
 use waypost_core::Result;
 
 use crate::CommandContext;
+use crate::issues::list_limit;
 
 /// Search issues, including closed ones; every word must match
 ///
@@ -25,7 +26,8 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
     ledger_cx.ledger.make_searchable(|| cx.ui.note("building the search index; this happens once"))?;
-    let query = SearchIssues { text: args.words.join(" "), limit: Some(args.limit), repo: None };
+    let query =
+        SearchIssues { text: args.words.join(" "), limit: Some(list_limit(args.limit)), after: None, repo: None };
     if !cx.list(&ledger_cx, &query, &[])? {
         cx.ui.note("no matching issues");
     }

@@ -7,6 +7,7 @@ use waypost_core::Result;
 use waypost_core::time::Timestamp;
 
 use crate::CommandContext;
+use crate::issues::list_limit;
 
 /// List open issues without recent updates, oldest first
 #[derive(clap::Args)]
@@ -24,12 +25,12 @@ pub(crate) struct Args {
 
 impl IssueQuery for Args {
     fn limit(&self) -> usize {
-        self.limit
+        list_limit(self.limit)
     }
 
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
         let since = Timestamp::from_millis(context.now.as_millis() - i64::from(self.days) * 86_400_000);
-        Ok(Box::new(move |index, limit| index.stale(since, limit)))
+        Ok(Box::new(move |index, window| index.stale(since, window.limit)))
     }
 }
 

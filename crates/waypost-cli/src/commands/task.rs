@@ -316,6 +316,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 worktree_id: cx.worktree_filter(&mut session)?,
                 repository: cx.repository_filter(&mut session)?,
                 limit: args.limit.max(1),
+                after: None,
             };
             let list = session.call(operation)?;
             answer_list(cx, &session, &list, args.within.workflow.is_none())?;
@@ -400,6 +401,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
         repository: cx.repository_filter(&mut session)?,
         here: args.here,
         limit: if args.limit == 0 { u32::MAX } else { args.limit },
+        after: None,
     };
     let list = session.call(operation)?;
     if list.more > 0 && cx.ui.json {

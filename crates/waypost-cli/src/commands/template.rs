@@ -107,7 +107,7 @@ fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     for error in unreadable {
         cx.ui.warn(&error.full_message());
     }
-    for stored in session.call(ListTemplates {})?.templates {
+    for stored in session.call(ListTemplates::all())?.templates {
         if !all.iter().any(|known| known.name == stored.name) {
             all.push(Found::from(stored));
         }

@@ -691,7 +691,7 @@ fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
         }
         (None, None) => session.call(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,
     };
-    let known = session.call(ListRepositories {})?.repositories;
+    let known = session.call(ListRepositories::all())?.repositories;
     let repositories: Vec<_> =
         known.into_iter().map(|seen| seen.repository).filter(|known| ids.contains(&known.id)).collect();
     cx.ui.answer(&repositories, |text| {

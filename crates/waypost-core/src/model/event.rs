@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::id::WorktreeId;
+use crate::page::{self, Cursor};
 use crate::time::Timestamp;
 
 /// One event of the history.
@@ -55,7 +56,11 @@ pub struct EventQuery {
     pub kind: Option<String>,
     /// Only events of the record with this id.
     pub subject: Option<String>,
+    /// The position after which the page begins: `next` of the page before.
+    pub after: Option<Cursor<u64>>,
     /// Maximum number of results.
+    #[serde(default = "page::default_limit")]
+    #[schemars(range(min = 1))]
     pub limit: u32,
 }
 

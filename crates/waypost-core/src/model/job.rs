@@ -10,6 +10,7 @@ use super::agent::ProcessIdentity;
 use super::text_enum::text_enum;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, JobId, RepositoryId, TaskId, WorkspaceId, WorktreeId};
+use crate::page::Cursor;
 use crate::path_text;
 use crate::time::Timestamp;
 
@@ -213,6 +214,8 @@ pub struct JobQuery {
     pub worktree_id: Option<WorktreeId>,
     /// Only jobs that work on one of these repositories; on any if empty.
     pub repositories: Vec<RepositoryId>,
+    /// Only jobs after this one in the list: older ones.
+    pub after: Option<Cursor<(Timestamp, JobId)>>,
     /// Maximum number of results, the newest first.
     pub limit: u32,
 }

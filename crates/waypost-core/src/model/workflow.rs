@@ -7,6 +7,7 @@ use serde_json::Value;
 use super::text_enum::text_enum;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkflowId, WorktreeId};
+use crate::page::{self, Cursor};
 use crate::time::Timestamp;
 
 text_enum! {
@@ -170,6 +171,10 @@ pub struct WorkflowQuery {
     pub repository_id: Option<RepositoryId>,
     /// Only workflows with this name.
     pub name: Option<String>,
+    /// The position after which the page begins: `next` of the page before.
+    pub after: Option<Cursor<(Timestamp, WorkflowId)>>,
     /// Maximum number of results.
+    #[serde(default = "page::default_limit")]
+    #[schemars(range(min = 1))]
     pub limit: u32,
 }

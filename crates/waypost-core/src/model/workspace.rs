@@ -9,6 +9,7 @@ use serde_json::Value;
 use super::text_enum::text_enum;
 use crate::error::{Error, Result};
 use crate::id::{JobId, RepositoryId, WorkspaceId, WorktreeId};
+use crate::page::Cursor;
 use crate::path_text;
 use crate::time::Timestamp;
 
@@ -162,6 +163,8 @@ pub struct WorkspaceQuery {
     pub repositories: Vec<RepositoryId>,
     /// Removed ones too.
     pub all: bool,
+    /// Only workspaces after this one in the list: older ones.
+    pub after: Option<Cursor<(Timestamp, WorkspaceId)>>,
     /// Maximum number of results.
     pub limit: u32,
 }

@@ -175,6 +175,11 @@ impl Scope {
         }
     }
 
+    /// Returns whether claims take the tasks of the caller's worktree before those of others.
+    pub(crate) fn prefers_own_worktree(&self) -> bool {
+        self.workflow.is_none() && self.worktree_id.is_none()
+    }
+
     /// Returns whether a task is in the scope. The search for candidates applies the same rule.
     pub(crate) fn includes(
         &self,

@@ -144,7 +144,7 @@ pub(crate) fn pack(cx: &mut OpContext<'_>, task: &Task, reader: Option<&AgentId>
         tx.checkpoint_list(&task.id, None, LATEST_CHECKPOINTS)?;
         tx.task_count(&task.workflow_id)?;
         tx.dependency_list_of(&task.id)?;
-        reader.map(|reader| tx.message_list(reader, now, MAX_MESSAGES)).transpose()?;
+        reader.map(|reader| tx.message_list(reader, now, 0, MAX_MESSAGES)).transpose()?;
         task.workspace_id.as_ref().map(|_| tx.job_list(&base::newest_job(task))).transpose()?;
         tx.task_list_names(&task.workflow_id, MAX_OTHER_TASKS)?;
         // The caller of this function shows the task with its lease and holder.
@@ -308,7 +308,7 @@ fn outcomes(cx: &mut OpContext<'_>, packer: &mut Packer, task: &Task) -> Result<
 
 fn messages(cx: &mut OpContext<'_>, packer: &mut Packer, reader: Option<&AgentId>) -> Result<()> {
     let Some(reader) = reader else { return Ok(()) };
-    let waiting = cx.tx.message_list(reader, cx.now, MAX_MESSAGES)?;
+    let waiting = cx.tx.message_list(reader, cx.now, 0, MAX_MESSAGES)?;
     if waiting.len() == MAX_MESSAGES as usize {
         let more = cx.tx.message_count(reader, cx.now)?.saturating_sub(MAX_MESSAGES.into());
         packer.leave_out("messages", more);

@@ -182,7 +182,7 @@ pub(crate) fn require_issue(cx: &mut OpContext<'_>, issue: &str, agent: &Agent) 
     let Some(lease) = of_another(cx, issue, agent)? else { return Ok(()) };
     let (holder, until) = (holder_name(cx, &lease)?, lease.end());
     let (kind, subject) = (Some(kind::ISSUE_CLAIMED.to_owned()), Some(issue.to_owned()));
-    let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: MAX_CLAIMS_READ };
+    let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: MAX_CLAIMS_READ, after: None };
     let was_held = cx.tx.event_list(&query)?.iter().any(|event| event.data["agent"] == agent.id.as_str());
     let error = if was_held {
         let message = format!("{} does not hold issue {issue} any more: {holder} does, until {until}", agent.name);

@@ -70,12 +70,18 @@ pub struct WorkflowView {
     #[serde(default)]
     pub repository_names: Vec<String>,
     /// How many tasks are in each status.
+    #[schemars(with = "TaskCounts")]
     pub counts: BTreeMap<TaskStatus, u64>,
     /// How many tasks there are.
     pub total: u64,
     /// How many are completed or skipped.
     pub done: u64,
 }
+
+/// The number of tasks by status, as the description of answers names it.
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "only its schema is used")]
+struct TaskCounts(BTreeMap<TaskStatus, u64>);
 
 /// Returns the view of a workflow.
 pub(crate) fn workflow(cx: &mut OpContext<'_>, workflow: Workflow) -> Result<WorkflowView> {

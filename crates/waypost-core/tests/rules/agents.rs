@@ -73,8 +73,8 @@ fn paging_events_from_next_misses_and_repeats_none() {
         loop {
             let query = EventQuery { since: Some(since), kind: kind.clone(), limit: 2, ..EventQuery::default() };
             let page = store.read(PERSON, ListEvents { query }).unwrap();
-            assert!(page.next >= since && page.next <= page.last);
-            since = page.next;
+            assert!(page.position >= since && page.position <= page.last);
+            since = page.position;
             let is_last = page.events.len() < 2;
             seen.extend(page.events.into_iter().map(|event| event.sequence));
             if is_last {

@@ -19,7 +19,7 @@ fn supervisor() -> ProcessIdentity {
 }
 
 fn machines(store: &mut TestStore) -> Vec<MachineView> {
-    store.read(PERSON, ListMachines {}).unwrap().machines
+    store.read(PERSON, ListMachines::all()).unwrap().machines
 }
 
 #[test]

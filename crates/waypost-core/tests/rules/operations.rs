@@ -47,7 +47,7 @@ fn every_write_registers_its_worktree_and_records_its_changes() {
         (&change.data["before"]["path"], &change.data["after"]["path"]),
         (&json!("/tree1"), &json!("/elsewhere"))
     );
-    let list = store.read(PERSON, ListWorktrees {}).unwrap();
+    let list = store.read(PERSON, ListWorktrees::all()).unwrap();
     let row = &list.worktrees[0];
     assert_eq!((row.first_seen.as_millis(), row.last_seen.as_millis()), (1_000, 2_000));
 }
@@ -88,10 +88,10 @@ fn removing_a_worktree_keeps_the_row_and_is_idempotent() {
         store.set_now(6_000);
     }
     assert_eq!(store.event_kinds().iter().filter(|kind| *kind == "worktree.removed").count(), 1);
-    assert_eq!(store.read(PERSON, ListWorktrees {}).unwrap().worktrees.len(), 2);
+    assert_eq!(store.read(PERSON, ListWorktrees::all()).unwrap().worktrees.len(), 2);
     // A write from a removed worktree registers it again.
     store.write_as(&person_in(2), None, probe()).unwrap();
-    assert!(store.read(PERSON, ListWorktrees {}).unwrap().worktrees.iter().all(|row| row.removed_at.is_none()));
+    assert!(store.read(PERSON, ListWorktrees::all()).unwrap().worktrees.iter().all(|row| row.removed_at.is_none()));
 }
 
 #[test]

@@ -34,7 +34,7 @@ fn plan(tasks: &[(&str, u32)]) -> Plan {
 }
 
 fn next(limit: u32) -> NextTasks {
-    NextTasks { workflow: None, worktree_id: None, repository: None, limit }
+    NextTasks { workflow: None, worktree_id: None, repository: None, limit, after: None }
 }
 
 /// Returns the names of the tasks that a caller can claim, in order.
@@ -125,6 +125,7 @@ fn a_list_can_be_limited_to_the_work_of_a_worktree() {
             repository: None,
             here,
             limit: 9,
+            after: None,
         };
         let mut names: Vec<_> =
             store.read_as(&agent_in(number), operation).unwrap().tasks.into_iter().map(|task| task.task.name).collect();
@@ -255,7 +256,8 @@ fn records_name_their_worktree_also_after_it_was_removed() {
     store.write_as(&agent_in(1), None, gone).unwrap();
     let show = ShowTask { task: "a".to_owned(), workflow: None, repository: None };
     let page = store.read_as(&agent_in(1), show).unwrap();
-    let list = ListCheckpoints { task: "a".to_owned(), workflow: None, repository: None, before: None, limit: 9 };
+    let list =
+        ListCheckpoints { task: "a".to_owned(), workflow: None, repository: None, before: None, limit: 9, after: None };
     let checkpoints = store.read_as(&agent_in(1), list).unwrap().checkpoints;
     for worktree in [&page.task.worktree, &page.checkpoints[0].worktree, &checkpoints[0].worktree] {
         let worktree = worktree.as_ref().unwrap();
@@ -281,6 +283,8 @@ fn agents_are_listed_by_the_worktree_where_they_registered_or_hold_work() {
             retired: false,
             worktree_id: Some(agent_in(number).worktree.id),
             repository: None,
+            after: None,
+            limit: u32::MAX,
         };
         let agents = store.read_as(&agent_in(1), operation).unwrap().agents;
         agents.into_iter().map(|agent| agent.agent.name).collect::<Vec<_>>()

@@ -75,7 +75,7 @@ impl Office {
 #[test]
 fn old_finished_records_are_removed_and_summaries_stay() {
     let mut office = Office::new();
-    office.0.write("bob", ListInbox { limit: 9, peek: false }).unwrap();
+    office.0.write("bob", ListInbox { limit: 9, peek: false, after: None }).unwrap();
     let old = office.finished("old");
     let handled = office.send(None, "done?");
     office.0.write("bob", AckMessage { messages: vec![handled] }).unwrap();
@@ -159,17 +159,17 @@ fn many_records_are_removed_in_several_transactions() {
 #[test]
 fn a_message_that_was_not_delivered_keeps_its_workflow() {
     let mut office = Office::new();
-    office.0.write("bob", ListInbox { limit: 9, peek: false }).unwrap();
+    office.0.write("bob", ListInbox { limit: 9, peek: false, after: None }).unwrap();
     office.finished("asked about");
     let question = office.send(Some("asked about"), "how was it?");
     office.set_now(START + DAY);
     assert_eq!(Garbage { events: 0, ..office.count(START + DAY) }, Garbage::default());
     // The list of the inbox presents it.
-    let inbox = office.0.write("bob", ListInbox { limit: 9, peek: false }).unwrap();
+    let inbox = office.0.write("bob", ListInbox { limit: 9, peek: false, after: None }).unwrap();
     assert_eq!(inbox.messages[0].message.id, question);
     let (removed, _) = office.collect(START + DAY);
     assert_eq!((removed.workflows, removed.messages), (1, 0));
-    let inbox = office.0.write("bob", ListInbox { limit: 9, peek: true }).unwrap();
+    let inbox = office.0.write("bob", ListInbox { limit: 9, peek: true, after: None }).unwrap();
     assert_eq!(inbox.messages[0].message.id, question, "it stays");
     assert_eq!(inbox.messages[0].message.workflow_id, None);
 }

@@ -95,7 +95,7 @@ fn a11_a_moved_workflow_changes_only_in_the_destination() {
     // The events and the message are moved too.
     let task = before.tasks[0].task.id.to_string();
     assert_eq!(there.event_kinds(&task), ["task.added", "task.claimed", "task.checkpointed", "task.released"]);
-    assert_eq!(there.store.write("ada", ListInbox { limit: 10, peek: true }).unwrap().messages.len(), 1);
+    assert_eq!(there.store.write("ada", ListInbox { limit: 10, peek: true, after: None }).unwrap().messages.len(), 1);
     // Moving again changes nothing.
     assert!(!move_workflow(&mut here, &mut there, &id, true).unwrap());
     there.store.write("cyd", claim(Some("build"))).unwrap();
@@ -165,6 +165,6 @@ fn a_moved_workflow_can_be_retired_in_the_source() {
     move_workflow(&mut here, &mut there, &id, true).unwrap();
     let ended = here.store.write("ada", RetireWorkflow { workflow: id.clone() }).unwrap().workflow;
     assert_eq!((ended.status, ended.reason.as_deref()), (WorkflowStatus::Cancelled, Some("moved to there")));
-    assert!(here.store.write("ada", ListInbox { limit: 10, peek: true }).unwrap().messages.is_empty());
+    assert!(here.store.write("ada", ListInbox { limit: 10, peek: true, after: None }).unwrap().messages.is_empty());
     assert_eq!(there.show(&id).workflow.workflow.status, WorkflowStatus::InProgress);
 }

@@ -23,7 +23,7 @@ use waypost_core::{Error, Result};
 
 pub(crate) use apply::Updated;
 pub(crate) use lines::KnownLines;
-pub use query::{Counts, Filter, IndexedIssue, Range, Sort, Summary};
+pub use query::{Counts, Filter, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
 
 /// Format version; incremented when tables or their meaning change.
 const FORMAT: u32 = 5;

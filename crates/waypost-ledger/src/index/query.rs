@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::types::ToSql;
+use rusqlite::types::{ToSql, Value as SqlValue, ValueRef};
+use serde_json::Value;
 use waypost_core::ledger::issue::{Issue, Visibility};
 use waypost_core::ledger::ready::{Explainer, Issues, NO_AUTO_CLAIM, Reason, Rules};
 use waypost_core::ledger::record::Record;
@@ -197,18 +198,79 @@ impl Filter {
 }
 
 impl Sort {
-    fn sql(self, reverse: bool) -> String {
+    /// Returns the sort keys of a list.
+    pub fn order(self, reverse: bool) -> Order {
         let (column, is_descending) = match self {
             Sort::Priority => ("priority", false),
             Sort::Created => ("created_at", false),
             Sort::Updated => ("updated_at", true),
             Sort::Closed => ("closed_at", true),
-            Sort::Due => ("due_at IS NULL, due_at", false),
+            Sort::Due => ("due_at", false),
             Sort::Id => ("issue.id", false),
             Sort::Title => ("issue.title COLLATE NOCASE", false),
         };
-        let direction = if is_descending == reverse { "" } else { " DESC" };
-        format!("{column}{direction}, created_at, issue.id")
+        let first = (self == Sort::Due).then_some(("(due_at IS NULL)", false));
+        let rest = [(column, is_descending != reverse), ("created_at", false), ("issue.id", false)];
+        Order(first.into_iter().chain(rest).collect())
+    }
+}
+
+/// The order of a list: its sort keys, and whether each is descending.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Order(Vec<(&'static str, bool)>);
+
+impl Order {
+    /// Returns the order of ready issues.
+    pub fn of_ready() -> Order {
+        Order::ascending(&["urgency", "priority", "created_at", "issue.id"])
+    }
+
+    /// Returns the order of blocked issues.
+    pub fn of_blocked() -> Order {
+        Order::ascending(&["priority", "created_at", "issue.id"])
+    }
+
+    pub(super) fn ascending(keys: &[&'static str]) -> Order {
+        Order(keys.iter().map(|key| (*key, false)).collect())
+    }
+
+    pub(super) fn sql(&self) -> String {
+        let keys =
+            self.0.iter().map(|(key, is_descending)| format!("{key}{}", if *is_descending { " DESC" } else { "" }));
+        keys.collect::<Vec<_>>().join(", ")
+    }
+
+    /// Returns the keys as columns.
+    pub(super) fn columns(&self) -> String {
+        self.0.iter().map(|(key, _)| *key).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// The values of the sort keys of an issue in a list.
+pub type Position = Vec<Value>;
+
+/// The part of a list that a caller wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// The maximum number of issues; all without it.
+    pub limit: Option<usize>,
+    /// The position after which it begins.
+    pub after: Option<Position>,
+}
+
+impl From<Option<usize>> for Window {
+    fn from(limit: Option<usize>) -> Window {
+        Window { limit, after: None }
+    }
+}
+
+/// Reads one value of a position.
+pub(super) fn position_value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Integer(number) => Value::from(number),
+        ValueRef::Text(text) => Value::from(String::from_utf8_lossy(text)),
+        // No sort key has another type.
+        ValueRef::Null | ValueRef::Real(_) | ValueRef::Blob(_) => Value::Null,
     }
 }
 
@@ -229,13 +291,13 @@ pub struct Counts {
 
 /// A condition under construction, and its values.
 #[derive(Default)]
-struct Condition {
+pub(super) struct Condition {
     sql: Vec<String>,
     values: Vec<Box<dyn ToSql>>,
 }
 
 impl Condition {
-    fn value(&mut self, value: impl ToSql + 'static) -> String {
+    pub(super) fn value(&mut self, value: impl ToSql + 'static) -> String {
         self.values.push(Box::new(value));
         format!("?{}", self.values.len())
     }
@@ -256,6 +318,30 @@ impl Condition {
                 self.sql.push(format!("{column} = {value}"));
             }
         }
+    }
+
+    /// Restricts a list to the issues after a position. Null comes first, as SQLite sorts it.
+    pub(super) fn after(&mut self, order: &Order, position: Option<&Position>) -> Result<()> {
+        let Some(position) = position else { return Ok(()) };
+        if position.len() != order.0.len() {
+            return Err(Error::invalid("the cursor is of another list"));
+        }
+        let (mut equal, mut any) = (String::new(), Vec::new());
+        for ((key, is_descending), value) in order.0.iter().zip(position) {
+            let value = match value {
+                Value::Number(number) => self.value(SqlValue::from(number.as_i64())),
+                Value::String(text) => self.value(text.clone()),
+                _ => self.value(SqlValue::Null),
+            };
+            any.push(if *is_descending {
+                format!("{equal}({key} < {value} OR ({key} IS NULL AND {value} IS NOT NULL))")
+            } else {
+                format!("{equal}({key} > {value} OR ({key} IS NOT NULL AND {value} IS NULL))")
+            });
+            equal = format!("{equal}{key} IS {value} AND ");
+        }
+        self.sql.push(format!("({})", any.join(" OR ")));
+        Ok(())
     }
 
     fn has_label(&mut self, label: &str) -> String {
@@ -308,11 +394,16 @@ impl Condition {
         condition
     }
 
-    fn sql(&self) -> String {
+    pub(super) fn sql(&self) -> String {
         self.sql.join(" AND ")
     }
 
-    fn values(&self) -> Vec<&dyn ToSql> {
+    /// Returns the condition as a further one of a statement; empty without one.
+    pub(super) fn further(&self) -> String {
+        self.sql.iter().flat_map(|sql| [" AND ", sql]).collect()
+    }
+
+    pub(super) fn values(&self) -> Vec<&dyn ToSql> {
         self.values.iter().map(AsRef::as_ref).collect()
     }
 }
@@ -412,14 +503,23 @@ impl Index {
         Issue::read(&record).map(|(issue, _)| issue).ok_or_else(|| self.inconsistent())
     }
 
-    /// Returns at most `limit` issues that match a filter.
-    pub fn list(&self, filter: &Filter, sort: Sort, reverse: bool, limit: Option<usize>) -> Result<Vec<Summary>> {
-        let condition = Condition::of(filter);
+    /// Returns the position of an issue in a list with this order.
+    pub fn position(&self, order: &Order, id: &str) -> Result<Position> {
+        let sql = format!("SELECT {} FROM issue WHERE issue.id = ?1", order.columns());
+        let count = order.0.len();
+        let read = |row: &rusqlite::Row<'_>| (0..count).map(|key| row.get_ref(key).map(position_value)).collect();
+        self.one(&sql, [id], read)?.ok_or_else(|| self.inconsistent())
+    }
+
+    /// Returns issues that match a filter.
+    pub fn list(&self, filter: &Filter, sort: Sort, reverse: bool, window: impl Into<Window>) -> Result<Vec<Summary>> {
+        let mut condition = Condition::of(filter);
         if condition.values.len() > MAX_FILTER_VALUES {
             return Err(Error::invalid(format!("a filter takes at most {MAX_FILTER_VALUES} values")));
         }
-        let order = sort.sql(reverse);
-        let limit = sql_limit(limit);
+        let (order, window) = (sort.order(reverse), window.into());
+        condition.after(&order, window.after.as_ref())?;
+        let (order, limit) = (order.sql(), sql_limit(window.limit));
         let Some(text) = &filter.text else {
             let only = self.only();
             let sql =
@@ -427,8 +527,8 @@ impl Index {
             return self.all(&sql, condition.values().as_slice(), summary);
         };
         let text = text.to_lowercase();
-        let condition = format!("{}{} ORDER BY {order}", condition.sql(), self.only());
-        self.scan(&condition, &Condition::of(filter).values(), limit, |issue| {
+        let sql = format!("{}{} ORDER BY {order}", condition.sql(), self.only());
+        self.scan(&sql, &condition.values(), limit, |issue| {
             [&issue.title, &issue.description].iter().any(|field| field.to_lowercase().contains(&text))
         })
     }
@@ -461,40 +561,56 @@ impl Index {
         })
     }
 
-    /// Returns at most `limit` ready issues, most urgent first.
-    pub fn ready(&self, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
-        self.ready_except(None, now, limit)
+    /// Returns ready issues, most urgent first.
+    pub fn ready(&self, now: Timestamp, window: impl Into<Window>) -> Result<Vec<Summary>> {
+        self.ready_except(None, now, window)
     }
 
-    /// Returns at most `limit` ready issues that are not in a ledger, most urgent first.
-    pub fn ready_except(&self, ledger: Option<usize>, now: Timestamp, limit: Option<usize>) -> Result<Vec<Summary>> {
-        let sql = format!(
-            "SELECT {SUMMARY} FROM issue WHERE is_ready AND not_work IS NULL AND (wakes_at IS NULL OR wakes_at <= ?1){}{} \
-             ORDER BY urgency, priority, created_at, id LIMIT ?2",
-            self.only(),
-            except(ledger)
-        );
-        self.all(&sql, (now.as_millis(), sql_limit(limit)), summary)
+    /// Returns ready issues that are not in a ledger, most urgent first.
+    pub fn ready_except(
+        &self,
+        ledger: Option<usize>,
+        now: Timestamp,
+        window: impl Into<Window>,
+    ) -> Result<Vec<Summary>> {
+        self.ready_with("not_work IS NULL", Condition::default(), ledger, now, &window.into())
     }
 
-    /// Returns at most `limit` ready issues of some types that are not in a ledger, most urgent first. A type may be the
-    /// word for records that are not work.
+    /// Returns ready issues of some types that are not in a ledger, most urgent first. A type may be the word for records
+    /// that are not work.
     pub fn ready_of_types(
         &self,
         types: &[String],
         ledger: Option<usize>,
         now: Timestamp,
-        limit: Option<usize>,
+        window: impl Into<Window>,
     ) -> Result<Vec<Summary>> {
+        let mut condition = Condition::default();
+        let types = condition.value(format!("\n{}\n", types.join("\n")));
+        let of_types = format!("instr({types}, char(10) || coalesce(not_work, issue_type) || char(10)) > 0");
+        self.ready_with(&of_types, condition, ledger, now, &window.into())
+    }
+
+    fn ready_with(
+        &self,
+        filter: &str,
+        mut condition: Condition,
+        ledger: Option<usize>,
+        now: Timestamp,
+        window: &Window,
+    ) -> Result<Vec<Summary>> {
+        let (order, now) = (Order::of_ready(), condition.value(now.as_millis()));
+        condition.after(&order, window.after.as_ref())?;
         let sql = format!(
-            "SELECT {SUMMARY} FROM issue WHERE is_ready AND (wakes_at IS NULL OR wakes_at <= ?1) \
-             AND instr(?3, char(10) || coalesce(not_work, issue_type) || char(10)) > 0{}{} \
-             ORDER BY urgency, priority, created_at, id LIMIT ?2",
+            "SELECT {SUMMARY} FROM issue WHERE is_ready AND {filter} AND (wakes_at IS NULL OR wakes_at <= {now}){}{}{} \
+             ORDER BY {} LIMIT {}",
+            condition.further(),
             self.only(),
-            except(ledger)
+            except(ledger),
+            order.sql(),
+            sql_limit(window.limit)
         );
-        let types = format!("\n{}\n", types.join("\n"));
-        self.all(&sql, (now.as_millis(), sql_limit(limit), types), summary)
+        self.all(&sql, condition.values().as_slice(), summary)
     }
 
     /// Returns the words for records that would be ready if they were work, and how many there are of each.
@@ -531,14 +647,20 @@ impl Index {
     }
 
     /// Returns the issues that wait for others, and their parts.
-    pub fn blocked(&self, now: Timestamp) -> Result<Vec<Summary>> {
+    pub fn blocked(&self, now: Timestamp, window: impl Into<Window>) -> Result<Vec<Summary>> {
+        let (order, window, mut condition) = (Order::of_blocked(), window.into(), Condition::default());
+        let now = condition.value(now.as_millis());
+        condition.after(&order, window.after.as_ref())?;
         let sql = format!(
             "SELECT {SUMMARY} FROM issue \
              WHERE category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL) \
-             AND (waits_for > 0 OR is_held OR freed_at > ?1){} ORDER BY priority, created_at, id",
-            self.only()
+             AND (waits_for > 0 OR is_held OR freed_at > {now}){}{} ORDER BY {} LIMIT {}",
+            condition.further(),
+            self.only(),
+            order.sql(),
+            sql_limit(window.limit)
         );
-        self.all(&sql, [now.as_millis()], summary)
+        self.all(&sql, condition.values().as_slice(), summary)
     }
 
     /// Returns open issues without a change since `since`, the longest unchanged first.

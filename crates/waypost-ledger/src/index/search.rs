@@ -7,6 +7,7 @@ use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Record;
 use waypost_core::{Error, Result};
 
+use super::query::{Condition, Order, Position, SUMMARY, Window, position_value, sql_limit, summary};
 use super::{Index, Summary};
 
 /// Maximum number of words of one search.
@@ -60,18 +61,21 @@ impl Index {
         Ok(())
     }
 
-    /// Returns at most `limit` issues whose texts contain all words, as whole words or prefixes. Open issues come first, then
-    /// matches in the title.
-    pub fn search(&self, words: &[String], limit: Option<usize>) -> Result<Vec<Summary>> {
+    /// Returns issues whose texts contain all words, as whole words or prefixes. Open issues come first, then matches in the
+    /// title.
+    pub fn search(&self, words: &[String], window: impl Into<Window>) -> Result<Vec<Summary>> {
         let words: Vec<&str> = words.iter().flat_map(|words| words.split_whitespace()).collect();
-        let limit = super::query::sql_limit(limit);
+        let window = window.into();
+        let (limit, mut condition) = (sql_limit(window.limit), Condition::default());
         if words.is_empty() || words.len() > MAX_WORDS {
             return Err(Error::invalid(format!("a search takes 1 to {MAX_WORDS} words, not {}", words.len())));
         }
         if words.iter().any(|word| !is_tokenized(word)) {
             let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
-            let condition = format!("category < 4{} ORDER BY category >= 3, priority, issue.id", self.only());
-            return self.scan(&condition, &[], limit, |issue| {
+            let order = scan_order();
+            condition.after(&order, window.after.as_ref())?;
+            let sql = format!("category < 4{}{} ORDER BY {}", self.only(), condition.further(), order.sql());
+            return self.scan(&sql, &condition.values(), limit, |issue| {
                 let text = format!("{}\n{}", issue.title, body(issue)).to_lowercase();
                 words.iter().all(|word| text.contains(word))
             });
@@ -79,16 +83,50 @@ impl Index {
         if self.unsearched()?.is_some() {
             self.index_texts()?;
         }
-        // Quotes keep FTS5 from reading operators in a word.
-        let quoted: Vec<String> = words.iter().map(|word| format!("\"{}\" *", word.replace('"', "\"\""))).collect();
+        let (order, words) = (rank_order(), condition.value(quoted(&words)));
+        condition.after(&order, window.after.as_ref())?;
         let sql = format!(
-            "SELECT {} FROM text JOIN issue ON issue.line = text.rowid WHERE text MATCH ?1 AND category < 4{} \
-             ORDER BY category >= 3, bm25(text, 10.0, 1.0), priority, issue.id LIMIT ?2",
-            super::query::SUMMARY,
-            self.only()
+            "WITH found AS MATERIALIZED (SELECT {SUMMARY}, {RANK} FROM text JOIN issue ON issue.line = text.rowid \
+             WHERE text MATCH {words} AND category < 4{}) SELECT * FROM found WHERE TRUE{} ORDER BY {} LIMIT {limit}",
+            self.only(),
+            condition.further(),
+            order.sql()
         );
-        self.all(&sql, (quoted.join(" "), limit), super::query::summary)
+        self.all(&sql, condition.values().as_slice(), summary)
     }
+
+    /// Returns the position of a found issue in the results of a search. It changes with the texts of other issues, because
+    /// rare words count more.
+    pub fn search_position(&self, words: &[String], id: &str) -> Result<Position> {
+        let words: Vec<&str> = words.iter().flat_map(|words| words.split_whitespace()).collect();
+        if words.iter().any(|word| !is_tokenized(word)) {
+            return self.position(&scan_order(), id);
+        }
+        let columns = rank_order().columns();
+        let sql = format!(
+            "WITH found AS MATERIALIZED (SELECT {SUMMARY}, {RANK} FROM text JOIN issue ON issue.line = text.rowid \
+             WHERE text MATCH ?1 AND issue.id = ?2) SELECT {columns} FROM found"
+        );
+        let read = |row: &rusqlite::Row<'_>| (0..4).map(|key| row.get_ref(key).map(position_value)).collect();
+        self.one(&sql, (quoted(&words), id), read)?.ok_or_else(|| self.inconsistent())
+    }
+}
+
+/// The columns of a result by which results are sorted. The rank is a whole number, so that positions are exact.
+const RANK: &str = "category >= 3 AS is_closed, CAST(bm25(text, 10.0, 1.0) * 1e12 AS INTEGER) AS best";
+
+fn rank_order() -> Order {
+    Order::ascending(&["is_closed", "best", "priority", "id"])
+}
+
+fn scan_order() -> Order {
+    Order::ascending(&["(category >= 3)", "priority", "issue.id"])
+}
+
+/// Returns a query for FTS5. Quotes keep it from reading operators in a word.
+fn quoted(words: &[&str]) -> String {
+    let quoted: Vec<String> = words.iter().map(|word| format!("\"{}\" *", word.replace('"', "\"\""))).collect();
+    quoted.join(" ")
 }
 
 /// Returns all texts of an issue except its title.

@@ -19,6 +19,7 @@ use crate::calls::blocking;
 use waypost::access::{Grant, Role};
 use waypost::challenge::Challenge;
 use waypost::client::PROOF_PATH;
+use waypost_core::Kind;
 
 /// Maximum concurrent requests per token.
 const MAX_REQUESTS_PER_TOKEN: usize = 256;
@@ -43,7 +44,7 @@ pub(super) async fn authenticate(
         Ok(Admission::Granted(grant, credential)) => Ok(Some((grant, credential))),
         Err(response) => Err(response),
     };
-    let (token, mut response) = match admitted {
+    let (token, response) = match admitted {
         Ok(None) => (None, next.run(request).await),
         Ok(Some((grant, credential))) => {
             let token = grant.token.clone();
@@ -59,7 +60,7 @@ pub(super) async fn authenticate(
             } else {
                 let hints = ["wait for the pending requests to complete, and close connections"];
                 let what = if has_slot { "requests" } else { "connections" };
-                answer::refusal(429, "unavailable", &format!("too many concurrent {what} for this token"), &hints)
+                answer::refusal(429, Kind::Unavailable, &format!("too many concurrent {what} for this token"), &hints)
             };
             drop(permit);
             (Some(token), response)
@@ -71,6 +72,7 @@ pub(super) async fn authenticate(
         }
     };
     shared.in_flight.fetch_sub(1, Ordering::Relaxed);
+    let mut response = answer::with_problem(response, &path);
     for (name, value) in guard::HEADERS {
         response.headers_mut().insert(*name, HeaderValue::from_static(value));
     }
@@ -179,8 +181,8 @@ fn admit(shared: &Shared, request: &Request) -> Result<Admission, Box<Response<B
     let transport = request.extensions().get::<Transport>().copied().unwrap_or(Transport::Network);
     let headers = request.headers();
     if let Err((status, message)) = guard::check(&shared.names, transport, request.method(), request.uri(), headers) {
-        let code = if status == 415 { "invalid" } else { "refused" };
-        return Err(Box::new(answer::refusal(status, code, message, &[])));
+        let kind = if status == 415 { Kind::Invalid } else { Kind::Refused };
+        return Err(Box::new(answer::refusal(status, kind, message, &[])));
     }
     if PUBLIC_PATHS.contains(&request.uri().path()) {
         return Ok(Admission::Public);
@@ -200,16 +202,17 @@ fn admit(shared: &Shared, request: &Request) -> Result<Admission, Box<Response<B
         let is_logged_in =
             credential.is_valid(shared, Instant::now()) && shared.sessions.is_of_host(&session, host(headers));
         // A form on another site sends the cookie too, but cannot set a custom header.
-        let has_page_header = request.method() != Method::POST || headers.contains_key("waypost-page");
+        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
+        let has_page_header = is_read || headers.contains_key("waypost-page");
         return match (is_logged_in, has_page_header) {
             (true, true) => Ok(Admission::Granted(Grant::owner("browser"), credential)),
-            (true, false) => Err(Box::new(answer::refusal(403, "refused", "missing header Waypost-Page", &[]))),
+            (true, false) => Err(Box::new(answer::refusal(403, Kind::Refused, "missing header Waypost-Page", &[]))),
             (false, _) => Err(Box::new(reject_token(shared))),
         };
     }
     let mut response = answer::refusal(
         401,
-        "refused",
+        Kind::Refused,
         "authentication required",
         &["send Authorization: Bearer TOKEN; way serve prints the path of the token file"],
     );
@@ -228,10 +231,11 @@ fn reject_token(shared: &Shared) -> Response<Body> {
     let mut invalid = lock(&shared.invalid_tokens);
     invalid.retain(|moment| now.duration_since(*moment) < INVALID_TOKEN_WINDOW);
     if invalid.len() >= MAX_INVALID_TOKENS {
-        return answer::refusal(429, "refused", "too many invalid tokens", &["wait 10 seconds"]);
+        return answer::refusal(429, Kind::Refused, "too many invalid tokens", &["wait 10 seconds"]);
     }
     invalid.push(now);
-    let mut response = answer::refusal(401, "refused", "the token is invalid, revoked or expired", &["way token list"]);
+    let mut response =
+        answer::refusal(401, Kind::Refused, "the token is invalid, revoked or expired", &["way token list"]);
     response.headers_mut().insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
     response
 }

@@ -3,7 +3,7 @@
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
-use waypost_core::Error;
+use waypost_core::{Error, Kind};
 
 use waypost::wire;
 
@@ -27,10 +27,14 @@ pub(crate) fn list(answer: Value, warnings: &[String]) -> Response<Body> {
     json_body(StatusCode::OK, &Value::Object(body))
 }
 
+/// The error that a response reports. [`with_problem`] writes it into the body, together with the address.
+#[derive(Clone)]
+struct Problem(Error);
+
 /// Encodes an error.
 pub(crate) fn error(error: &Error) -> Response<Body> {
     let status = StatusCode::from_u16(wire::status(error.kind())).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
-    let mut response = json_body(status, &wire::error_body(error));
+    let mut response = failed(status, error.clone());
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
     }
@@ -38,9 +42,27 @@ pub(crate) fn error(error: &Error) -> Response<Body> {
 }
 
 /// Encodes an error of the HTTP layer, with a status of its own.
-pub(crate) fn refusal(status: u16, code: &str, message: &str, hints: &[&str]) -> Response<Body> {
-    let body = json!({ "schema": wire::SCHEMA, "error": { "code": code, "message": message, "hints": hints } });
-    json_body(StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN), &body)
+pub(crate) fn refusal(status: u16, kind: Kind, message: &str, hints: &[&str]) -> Response<Body> {
+    let error = hints.iter().fold(Error::new(kind, message), |error, hint| error.hint(*hint));
+    failed(StatusCode::from_u16(status).unwrap_or(StatusCode::FORBIDDEN), error)
+}
+
+fn failed(status: StatusCode, error: Error) -> Response<Body> {
+    let mut response = Response::new(Body::empty());
+    *response.status_mut() = status;
+    response.extensions_mut().insert(Problem(error));
+    response
+}
+
+/// Writes the body of a response that reports an error.
+pub(super) fn with_problem(mut response: Response<Body>, path: &str) -> Response<Body> {
+    if let Some(Problem(error)) = response.extensions_mut().remove::<Problem>() {
+        let body = wire::problem(&error, response.status().as_u16(), path);
+        *response.body_mut() = Body::from(body.to_string());
+        response.headers_mut().remove(header::CONTENT_LENGTH);
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(wire::PROBLEM_TYPE));
+    }
+    response
 }
 
 /// Encodes a body of another content type.

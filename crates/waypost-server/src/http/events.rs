@@ -323,7 +323,7 @@ impl Follower {
 
 /// Returns the number of events in the store that are not published yet.
 pub(crate) async fn lag(shared: &Arc<Shared>) -> Result<u64> {
-    let query = EventQuery { limit: 0, ..EventQuery::default() };
+    let query = EventQuery { limit: 1, ..EventQuery::default() };
     let call = call(shared, &query);
     let app = Arc::clone(&shared.app);
     let answer = calls::call(app, call).await?.answer;

@@ -92,13 +92,18 @@ pub(crate) fn check(
             return Err((403, "cross-site request"));
         }
     }
-    if !matches!(*method, Method::GET | Method::HEAD | Method::POST | Method::DELETE) {
-        return Err((405, "method not allowed"));
-    }
-    if method == Method::POST && !is_json(headers) {
+    // A form can send a POST request without a preflight, but no JSON.
+    let has_type = headers.contains_key(header::CONTENT_TYPE) && !matches!(*method, Method::GET | Method::HEAD);
+    if (has_body(headers) || has_type) && !is_json(headers) {
         return Err((415, "the content type must be application/json"));
     }
     Ok(())
+}
+
+/// Returns whether a request has a body.
+fn has_body(headers: &HeaderMap) -> bool {
+    let is_empty = headers.get(header::CONTENT_LENGTH).is_none_or(|length| length == "0");
+    !is_empty || headers.contains_key(header::TRANSFER_ENCODING)
 }
 
 fn is_json(headers: &HeaderMap) -> bool {
@@ -218,10 +223,19 @@ mod tests {
             if let Some(kind) = kind {
                 headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
             }
+            for (name, value) in [("content-length", "2"), ("transfer-encoding", "chunked")] {
+                let mut headers = headers.clone();
+                headers.insert(name, HeaderValue::from_static(value));
+                for method in [Method::GET, Method::POST, Method::PATCH, Method::DELETE] {
+                    let checked = check(&names, Transport::Network, &method, &Uri::from_static("/"), &headers);
+                    assert_eq!(checked.is_ok(), is_json(&headers), "{method} {kind:?} with a body");
+                }
+            }
             check(&names, Transport::Network, &Method::POST, &Uri::from_static("/"), &headers).is_ok()
         };
         assert!(post(Some("application/json")) && post(Some("Application/JSON; charset=utf-8")));
-        for kind in [None, Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("multipart/form-data")] {
+        assert!(post(None), "a request without a body needs no content type");
+        for kind in [Some("text/plain"), Some("application/x-www-form-urlencoded"), Some("multipart/form-data")] {
             assert!(!post(kind), "{kind:?}");
         }
     }

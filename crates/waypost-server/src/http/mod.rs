@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::{Path, RawPathParams, Request, State};
-use axum::http::{Response, StatusCode};
+use axum::http::{Method, Response, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::routing::{MethodFilter, any, get, on, post};
 use hyper::server::conn::http1;
@@ -39,7 +39,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Kind, Result};
 use waypost_fs::check_threads;
 
 use crate::calls::blocking;
@@ -388,28 +388,44 @@ fn router(shared: &Arc<Shared>) -> Router {
         .route(&format!("{ROOT}/wait"), get(wait));
     for (number, op) in shared.ops.iter().enumerate() {
         let by_name = move |State(shared): State<Arc<Shared>>, request: Request| async move {
-            handle(&shared, number, Address::Name, None, request).await
+            handle(&shared, number, Address::Name, Vec::new(), request).await
         };
         router = router.route(&format!("{ROOT}/op/{}", op.about.name), post(by_name));
         if !op.is_public() {
             continue;
         }
-        let by_path = move |State(shared): State<Arc<Shared>>, key: RawPathParams, request: Request| async move {
-            let key = key.iter().next().map(|(_, value)| value.to_owned());
-            handle(&shared, number, Address::Rest, key, request).await
+        let by_path = move |address| {
+            move |State(shared): State<Arc<Shared>>, keys: RawPathParams, request: Request| async move {
+                let keys = keys.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
+                handle(&shared, number, address, keys, request).await
+            }
         };
-        let filter = if op.rest.is_get { MethodFilter::GET } else { MethodFilter::POST };
         for path in std::iter::once(&op.rest.path).chain(&op.rest.named_path) {
-            router = router.route(path, on(filter, by_path));
+            router = router.route(path, on(filter(&op.rest.method), by_path(Address::Rest)));
+        }
+        if let Some((method, paths)) = &op.rest.former {
+            for path in paths {
+                router = router.route(path, on(filter(method), by_path(Address::Former)));
+            }
         }
     }
     router
         .route(&format!("{ROOT}/op/{{operation}}"), any(unknown_operation))
         .merge(mcp_router(shared))
-        .fallback(|| async { answer::refusal(404, "not_found", "no such path", &["/openapi.json lists all paths"]) })
-        .method_not_allowed_fallback(|| async { answer::refusal(405, "invalid", "method not allowed", &[]) })
+        .fallback(|| async { answer::refusal(404, Kind::NotFound, "no such path", &["/openapi.json lists all paths"]) })
+        .method_not_allowed_fallback(|| async { answer::refusal(405, Kind::Invalid, "method not allowed", &[]) })
         .layer(from_fn_with_state(Arc::clone(shared), authenticate))
         .with_state(Arc::clone(shared))
+}
+
+/// Returns the filter for a method of [`route`].
+fn filter(method: &Method) -> MethodFilter {
+    match *method {
+        Method::GET => MethodFilter::GET,
+        Method::PATCH => MethodFilter::PATCH,
+        Method::DELETE => MethodFilter::DELETE,
+        _ => MethodFilter::POST,
+    }
 }
 
 /// Answers 404 with the nearest name of an operation.

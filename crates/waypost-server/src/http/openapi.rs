@@ -1,8 +1,13 @@
 //! The OpenAPI document, generated from the table of operations.
 
+use std::collections::BTreeSet;
+
+use axum::http::Method;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
+use waypost::wire;
+use waypost_core::Kind;
 use waypost_core::op::Effect;
 
 use super::route::{Op, ROOT};
@@ -16,35 +21,37 @@ pub(crate) fn document(ops: &[Op]) -> Value {
     let mut paths = Map::new();
     for op in ops.iter().filter(|op| op.is_public()) {
         let (rest, name) = (&op.rest, op.about.name);
-        let method = if rest.is_get { "get" } else { "post" };
-        let key = rest.key.as_deref();
+        let (method, keys) = (rest.method.as_str().to_ascii_lowercase(), rest.keys.as_slice());
         match &rest.named_path {
-            None => add(&mut paths, &rest.path, method, rest_operation(op, name, key, &mut generator)),
+            None => add(&mut paths, &rest.path, &method, rest_operation(op, name, keys, &mut generator)),
             Some(path) => {
-                add(&mut paths, &rest.path, method, rest_operation(op, name, None, &mut generator));
-                let named = rest_operation(op, &format!("{name}_named"), key, &mut generator);
-                add(&mut paths, path, method, named);
+                add(&mut paths, &rest.path, &method, rest_operation(op, name, &[], &mut generator));
+                let named = rest_operation(op, &format!("{name}_named"), keys, &mut generator);
+                add(&mut paths, path, &method, named);
             }
         }
     }
+    let nouns: BTreeSet<&str> = ops.iter().filter(|op| op.is_public()).map(|op| op.rest.noun()).collect();
+    let tags: Vec<Value> =
+        nouns.into_iter().chain([OPERATIONS_TAG, SERVER_TAG]).map(|name| json!({ "name": name })).collect();
     add(&mut paths, &format!("{ROOT}/op/{{operation}}"), "post", by_name(ops));
     for (path, operation) in other_paths() {
         add(&mut paths, path, "get", operation);
     }
-    let ended = json!({ "description": "The session has ended.", "content": { "application/json": { "schema": { "type": "object" } } } });
+    let ended = json!({ "description": "The session has ended.", "content": content(&plain_answer(&json!({ "type": "object" }))) });
     let logout = json!({
-        "operationId": "logout", "summary": "End the session of a browser",
+        "operationId": "logout", "summary": "End the session of a browser", "tags": [SERVER_TAG],
         "responses": { "200": ended, "default": errors() },
     });
     add(&mut paths, "/logout", "post", logout);
     paths.sort_keys();
     let mut schemas = generator.take_definitions(true);
-    schemas.insert("Error".to_owned(), error_schema());
+    schemas.insert("Problem".to_owned(), problem_schema());
     schemas.insert("Answer".to_owned(), answer_schema());
     share_fields(&mut schemas);
     let mut used = Vec::new();
     references(&Value::Object(paths.clone()), &schemas, &mut used);
-    schemas.retain(|name, _| used.contains(name) || name == "Error");
+    schemas.retain(|name, _| used.contains(name) || name == "Problem");
     schemas.sort_keys();
     let mut document = json!({
         "openapi": "3.1.0",
@@ -55,12 +62,17 @@ pub(crate) fn document(ops: &[Op]) -> Value {
                 when the server answers.",
             "license": { "name": "MIT OR Apache-2.0", "identifier": "MIT OR Apache-2.0" },
         },
+        "servers": [{ "url": "/", "description": "The server that sent this document" }],
         "security": [{ "token": [] }],
+        "tags": tags,
         "paths": paths,
         "components": {
             "schemas": schemas,
             "responses": {
-                "Error": { "description": "The error.", "content": content(&json!({ "$ref": "#/components/schemas/Error" })) },
+                "Problem": {
+                    "description": "The error, as problem details of RFC 9457.",
+                    "content": { wire::PROBLEM_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } },
+                },
                 "Unchanged": { "description": "Not modified since the ETag in If-None-Match." },
             },
             "parameters": { "IdempotencyKey": {
@@ -72,8 +84,13 @@ pub(crate) fn document(ops: &[Op]) -> Value {
         },
     });
     bound(&mut document);
+    remove_null_defaults(&mut document);
     document
 }
+
+/// The tags of paths that belong to no noun.
+const OPERATIONS_TAG: &str = "operations";
+const SERVER_TAG: &str = "server";
 
 fn add(paths: &mut Map<String, Value>, path: &str, method: &str, operation: Value) {
     let item = paths.entry(path).or_insert_with(|| json!({}));
@@ -81,17 +98,17 @@ fn add(paths: &mut Map<String, Value>, path: &str, method: &str, operation: Valu
 }
 
 /// Describes an operation at its REST path.
-fn rest_operation(op: &Op, id: &str, key: Option<&str>, generator: &mut SchemaGenerator) -> Value {
+fn rest_operation(op: &Op, id: &str, keys: &[String], generator: &mut SchemaGenerator) -> Value {
     let rest = &op.rest;
     let mut parameters = Vec::new();
-    if let Some(key) = key {
+    for key in keys {
         parameters
             .push(json!({ "name": key, "in": "path", "required": true, "schema": path_schema(&op.properties[key]) }));
     }
     let mut operation = operation(op, id, if rest.is_list { Answer::List } else { Answer::One }, generator);
-    if rest.is_get {
+    if rest.has_query() {
         let fields = rest.nested.as_ref().map_or(&op.properties, |(_, fields)| fields);
-        for (name, schema) in fields.iter().filter(|(name, _)| key != Some(name.as_str())) {
+        for (name, schema) in fields.iter().filter(|(name, _)| !keys.contains(name)) {
             let is_required = op.required.contains(name) && name != "limit";
             let mut schema = without_null(schema.clone());
             if name == "limit" {
@@ -103,17 +120,20 @@ fn rest_operation(op: &Op, id: &str, key: Option<&str>, generator: &mut SchemaGe
             }
             parameters.push(parameter);
         }
-        operation["responses"]["304"] = json!({ "$ref": "#/components/responses/Unchanged" });
+        if rest.method == Method::GET {
+            operation["responses"]["304"] = json!({ "$ref": "#/components/responses/Unchanged" });
+        }
+        parameters.extend(idempotency(op));
     } else {
         let mut required = op.required.clone();
         let mut schema = arguments(op, generator);
-        if let Some(key) = key {
+        if !keys.is_empty() {
             // An argument that is part of the path is not part of the body.
             let mut properties = resolved(&schema, generator)["properties"].take();
             if let Value::Object(properties) = &mut properties {
-                properties.shift_remove(key);
+                properties.retain(|name, _| !keys.contains(name));
             }
-            required.retain(|name| name != key);
+            required.retain(|name| !keys.contains(name));
             schema = json!({
                 "type": "object", "properties": properties, "required": required, "additionalProperties": false,
             });
@@ -131,8 +151,9 @@ fn by_name(ops: &[Op]) -> Value {
     json!({
         "operationId": "operate",
         "summary": "Run an operation by name (its operationId), with all arguments in the body",
+        "tags": [OPERATIONS_TAG],
         "parameters": [
-            { "name": "operation", "in": "path", "required": true, "schema": { "enum": names } },
+            { "name": "operation", "in": "path", "required": true, "schema": { "type": "string", "enum": names } },
             { "$ref": "#/components/parameters/IdempotencyKey" },
         ],
         "requestBody": body(&json!({ "type": "object" }), false),
@@ -182,6 +203,7 @@ fn operation(op: &Op, id: &str, form: Answer, generator: &mut SchemaGenerator) -
     json!({
         "operationId": id,
         "summary": op.about.summary,
+        "tags": [op.rest.noun()],
         "x-effect": if op.about.effect == Effect::Write { "write" } else { "read" },
         "responses": {
             "200": answer(&Value::Object(properties)),
@@ -192,23 +214,29 @@ fn operation(op: &Op, id: &str, form: Answer, generator: &mut SchemaGenerator) -
 
 /// Describes an answer: the common fields and these.
 fn answer(properties: &Value) -> Value {
-    let schema = json!({ "allOf": [{ "$ref": "#/components/schemas/Answer" }, { "properties": properties }] });
+    let rest = json!({ "type": "object", "properties": properties, "required": ["data"] });
+    let schema = json!({ "allOf": [{ "$ref": "#/components/schemas/Answer" }, rest] });
     json!({ "description": "The answer.", "content": content(&schema) })
 }
 
 fn answer_schema() -> Value {
     json!({
         "type": "object",
-        "required": ["schema", "data", "warnings"],
+        "required": ["schema", "warnings"],
         "properties": {
-            "schema": { "const": "waypost/1" },
+            "schema": { "type": "string", "const": "waypost/1" },
             "warnings": { "type": "array", "items": { "type": "string" } },
         },
     })
 }
 
+/// Describes an answer with these data.
+fn plain_answer(data: &Value) -> Value {
+    json!({ "allOf": [{ "$ref": "#/components/schemas/Answer" }, { "type": "object", "properties": { "data": data } }] })
+}
+
 fn errors() -> Value {
-    json!({ "$ref": "#/components/responses/Error" })
+    json!({ "$ref": "#/components/responses/Problem" })
 }
 
 fn content(schema: &Value) -> Value {
@@ -263,23 +291,29 @@ fn references(value: &Value, schemas: &Map<String, Value>, found: &mut Vec<Strin
     }
 }
 
-fn error_schema() -> Value {
+fn problem_schema() -> Value {
+    let codes: Vec<&str> = Kind::ALL.iter().map(|kind| kind.code()).collect();
+    let code = json!({ "type": "string", "enum": codes, "description": "The kind of error, as in the JSON output of commands." });
+    let hints = json!({ "type": "array", "items": { "type": "string" }, "description": "What to do next." });
     json!({
         "type": "object",
-        "required": ["schema", "error"],
+        "description": "An error, as RFC 9457 describes problems, with the code of the error and hints.",
+        "required": ["type", "title", "status", "detail", "instance", "code", "exit", "hints", "schema", "error"],
         "properties": {
-            "schema": { "const": "waypost/1" },
+            "type": { "type": "string", "format": "uri", "description": "Identifies the kind of error." },
+            "title": { "type": "string", "description": "The kind of error in words." },
+            "status": { "type": "integer", "description": "The status of the response." },
+            "detail": { "type": "string", "description": "What went wrong." },
+            "instance": { "type": "string", "description": "The path of the request." },
+            "code": code,
+            "exit": { "type": "integer", "description": "The exit code of a command with this error." },
+            "hints": hints,
+            "schema": { "type": "string", "const": "waypost/1" },
             "error": {
                 "type": "object",
+                "description": "The error as in the JSON output of commands.",
                 "required": ["code", "message", "hints"],
-                "properties": {
-                    "code": {
-                        "type": "string",
-                        "description": "The kind of error, as in the JSON output of commands, or the reason why the request was rejected.",
-                    },
-                    "message": { "type": "string" },
-                    "hints": { "type": "array", "items": { "type": "string" } },
-                },
+                "properties": { "code": code, "message": { "type": "string" }, "hints": hints },
             },
         },
     })
@@ -349,18 +383,32 @@ fn bound(value: &mut Value) {
     }
 }
 
+/// Removes defaults of null: a field that is left out has none.
+fn remove_null_defaults(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            if fields.get("default") == Some(&Value::Null) {
+                fields.shift_remove("default");
+            }
+            fields.values_mut().for_each(remove_null_defaults);
+        }
+        Value::Array(items) => items.iter_mut().for_each(remove_null_defaults),
+        _ => {}
+    }
+}
+
 /// Describes the paths that are no operations.
 fn other_paths() -> Vec<(&'static str, Value)> {
     let text = |kind: &str| json!({ "description": "The current state.", "content": { kind: { "schema": { "type": "string" } } } });
     let public = |id: &str, summary: &str, answer: Value| {
         json!({
-            "operationId": id, "summary": summary, "security": [],
+            "operationId": id, "summary": summary, "security": [], "tags": [SERVER_TAG],
             "responses": { "200": answer, "default": errors() },
         })
     };
     let authenticated = |id: &str, summary: &str, parameters: Value, answer: Value| {
         json!({
-            "operationId": id, "summary": summary, "parameters": parameters,
+            "operationId": id, "summary": summary, "parameters": parameters, "tags": [SERVER_TAG],
             "responses": { "200": answer, "default": errors() },
         })
     };
@@ -377,11 +425,14 @@ fn other_paths() -> Vec<(&'static str, Value)> {
         (
             "/prove",
             json!({
-                "operationId": "prove", "security": [],
+                "operationId": "prove", "security": [], "tags": [SERVER_TAG],
                 "summary": "Proof that the server knows a token, for clients that do not send it to other programs",
                 "parameters": [digits("nonce", "Random digits"), digits("key", "Code over the nonce by which the server finds the token")],
                 "responses": { "200": {
-                    "description": "The proof.", "content": { "application/json": { "schema": { "type": "object" } } },
+                    "description": "The proof.",
+                    "content": content(&plain_answer(&json!({
+                        "type": "object", "required": ["proof"], "properties": { "proof": { "type": "string" } },
+                    }))),
                 }, "default": errors() },
             }),
         ),
@@ -429,7 +480,12 @@ fn other_paths() -> Vec<(&'static str, Value)> {
                 "wait",
                 "Wait for an event after `since`, at most `ms` milliseconds",
                 json!([since, { "name": "ms", "in": "query", "schema": { "type": "integer", "minimum": 0, "maximum": 60_000 } }]),
-                json!({ "description": "The sequence of the newest event.", "content": { "application/json": { "schema": { "type": "object" } } } }),
+                json!({
+                    "description": "The sequence of the newest event.",
+                    "content": content(&plain_answer(&json!({
+                        "type": "object", "required": ["last"], "properties": { "last": number },
+                    }))),
+                }),
             ),
         ),
         ("/login", public("login", "Log a browser in with a single-use code", json!({ "description": "Logged in." }))),

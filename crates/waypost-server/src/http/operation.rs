@@ -5,16 +5,17 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderValue, Response, StatusCode, header};
+use axum::http::{HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use waypost_core::op::{self, Effect, ListEvents, Operation as _, TakeWorkflow};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Kind, Result};
 
 use super::route::Op;
 use super::text::{hash, pairs, text_header};
 use super::{READ_TIMEOUT, Shared, answer, caller, event_request, logs, sse, start_event_stream};
 use crate::calls::{self, with_timeout};
+use crate::percent;
 use waypost::access::{Grant, Role};
 use waypost::app::{Call, Reply};
 use waypost::origin::{self, Origin};
@@ -31,8 +32,10 @@ const WORKFLOW_READ_TIMEOUT: Duration = Duration::from_mins(5);
 pub(super) enum Address {
     /// `POST /api/v1/op/NAME`.
     Name,
-    /// The path derived from its name.
+    /// The address of its resource.
     Rest,
+    /// The address of the version before.
+    Former,
 }
 
 /// Answers a request for an operation.
@@ -40,26 +43,52 @@ pub(super) async fn handle(
     shared: &Arc<Shared>,
     number: usize,
     address: Address,
-    key: Option<String>,
+    keys: Vec<(String, String)>,
     request: Request,
 ) -> Response<Body> {
     let op = &shared.ops[number];
-    if address == Address::Rest && sse::is_accepted(&request) {
+    if address != Address::Name && sse::is_accepted(&request) {
         match op.about.name {
             ListEvents::NAME => {
                 let parsed = event_request(shared, &request);
                 return start_event_stream(shared, parsed).await;
             }
-            logs::OPERATION => return logs::start_stream(shared, key, request).await,
+            logs::OPERATION => {
+                let job = keys.into_iter().next().map(|(_, job)| job);
+                return logs::start_stream(shared, job, request).await;
+            }
             _ => {}
         }
     }
-    let response = match run(shared, op, address, key, request).await {
+    let successor = if address == Address::Former { successor(op, &keys) } else { None };
+    let mut response = match run(shared, op, address, keys, request).await {
         Ok(response) => response,
         Err(failure) => failure.into_response(),
     };
     shared.metrics.count_response(op.about.name, response.status().as_u16());
+    if address == Address::Former {
+        deprecate(&mut response, successor.as_deref());
+    }
     response
+}
+
+/// The time from which the addresses of the version before are deprecated, as RFC 9745 writes it.
+const DEPRECATED_SINCE: &str = "@1794787200";
+
+/// Says that an address is deprecated, and which one replaces it.
+fn deprecate(response: &mut Response<Body>, successor: Option<&str>) {
+    response.headers_mut().insert("deprecation", HeaderValue::from_static(DEPRECATED_SINCE));
+    let link = successor.map(|path| HeaderValue::from_str(&format!("<{path}>; rel=\"successor-version\"")));
+    if let Some(Ok(link)) = link {
+        response.headers_mut().insert(header::LINK, link);
+    }
+}
+
+/// Returns the current path of an operation that was called at its former address, unless the body had a part of it.
+fn successor(op: &Op, keys: &[(String, String)]) -> Option<String> {
+    let fill =
+        |path: String, (name, value): &(String, String)| path.replace(&format!("{{{name}}}"), &percent::encode(value));
+    Some(keys.iter().fold(op.rest.path.clone(), fill)).filter(|path| !path.contains('{'))
 }
 
 pub(super) enum Failure {
@@ -73,7 +102,7 @@ impl Failure {
             Failure::Error(error) => answer::error(&error),
             Failure::TooLarge(max_bytes) => {
                 let message = format!("the request body must be at most {max_bytes} bytes");
-                answer::refusal(413, "invalid", &message, &[])
+                answer::refusal(413, Kind::Invalid, &message, &[])
             }
         }
     }
@@ -89,14 +118,19 @@ async fn run(
     shared: &Arc<Shared>,
     op: &Op,
     address: Address,
-    key: Option<String>,
+    keys: Vec<(String, String)>,
     request: Request,
 ) -> Result<Response<Body>, Failure> {
     let (parts, body) = request.into_parts();
     let grant = parts.extensions.get::<Grant>().cloned();
     let grant = grant.ok_or_else(|| Error::internal("the request has no grant"))?;
-    let is_get = address == Address::Rest && op.rest.is_get;
-    let mut arguments = if is_get {
+    let is_get = address != Address::Name && op.rest.method == Method::GET;
+    let has_query = match address {
+        Address::Name => false,
+        Address::Rest => op.rest.has_query(),
+        Address::Former => is_get,
+    };
+    let mut arguments = if has_query {
         op.parse_query(&pairs(parts.uri.query().unwrap_or_default()))?
     } else {
         if parts.uri.query().is_some() {
@@ -107,10 +141,10 @@ async fn run(
             if is_workflow { (MAX_WORKFLOW_BYTES, WORKFLOW_READ_TIMEOUT) } else { (MAX_BODY_BYTES, READ_TIMEOUT) };
         read_body(body, max_bytes, timeout).await?
     };
-    if let (Some(name), Some(value)) = (&op.rest.key, key)
-        && arguments.insert(name.clone(), Value::String(value)).is_some()
-    {
-        return Err(Error::invalid(format!("{name} is part of the path; remove it from the arguments")).into());
+    for (name, value) in keys {
+        if arguments.insert(name.clone(), Value::String(value)).is_some() {
+            return Err(Error::invalid(format!("{name} is part of the path; remove it from the arguments")).into());
+        }
     }
     let arguments = Value::Object(arguments);
     op.check(&arguments)?;
@@ -139,7 +173,7 @@ async fn run(
     if is_write {
         shared.events.notify_write();
     }
-    let is_list = address == Address::Rest && op.rest.is_list;
+    let is_list = address != Address::Name && op.rest.is_list;
     let tag = match revision {
         Some(revision) => Some(revision),
         None if is_get => {
@@ -163,7 +197,7 @@ async fn run(
 async fn revision(shared: &Arc<Shared>, call: &Call) -> Result<String> {
     let (app, who) = (Arc::clone(&shared.app), call.who.clone());
     // The caller may read the answer, if not the events themselves.
-    let (arguments, grant) = (json!({ "query": { "limit": 0 } }), Grant::owner(&shared.actor));
+    let (arguments, grant) = (json!({ "query": { "limit": 1 } }), Grant::owner(&shared.actor));
     let operation = ListEvents::NAME.to_owned();
     let call = Call { operation, arguments, who: who.clone(), grant, from: None, key: None };
     let answer = calls::call(app, call).await?.answer;

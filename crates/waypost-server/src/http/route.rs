@@ -2,8 +2,9 @@
 //!
 //! Every operation answers at `POST /api/v1/op/NAME` with its arguments as the body. Public ones also have a REST path:
 //! `list_tasks` is `GET /api/v1/tasks`, `show_task` is `GET /api/v1/tasks/{task}`, `finish_task` is `POST
-//! /api/v1/tasks/{task}/finish`.
+//! /api/v1/tasks/{task}/finish`. [`ADDRESSES`] has those that do not follow from the name.
 
+use axum::http::Method;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use waypost_core::op::{Audience, Description, Effect};
@@ -20,6 +21,27 @@ const MAX_LIMIT: u32 = 1_000;
 const RESOURCES: &[&str] =
     &["task", "workflow", "issue", "message", "agent", "template", "worktree", "repository", "job", "workspace"];
 
+/// Operations whose address does not follow from their name: changes of resources by the methods that HTTP has for them,
+/// and parts of resources. The address that follows from the name stays valid for one version.
+const ADDRESSES: &[(&str, Method, &str)] = &[
+    ("add_workflow_repository", Method::POST, "workflows/{workflow}/repositories"),
+    ("answer_question", Method::POST, "tasks/{task}/answer"),
+    ("ask_question", Method::POST, "tasks/{task}/ask"),
+    ("checkpoint_task", Method::POST, "tasks/{task}/checkpoints"),
+    ("comment_issue", Method::POST, "issues/{issue}/comments"),
+    ("delete_issue", Method::DELETE, "issues/{issue}"),
+    ("depend_issue", Method::POST, "issues/{issue}/dependencies"),
+    ("register_agent", Method::POST, "agents"),
+    ("remove_repository", Method::DELETE, "repositories/{repository}"),
+    ("remove_task", Method::DELETE, "tasks/{task}"),
+    ("remove_workflow_repository", Method::DELETE, "workflows/{workflow}/repositories/{repository}"),
+    ("remove_worktree", Method::DELETE, "worktrees/{id}"),
+    ("retire_agent", Method::DELETE, "agents/{agent}"),
+    ("summarize_workflow", Method::GET, "workflows/{workflow}/summary"),
+    ("undepend_issue", Method::DELETE, "issues/{issue}/dependencies/{on}"),
+    ("update_issue", Method::PATCH, "issues/{issue}"),
+];
+
 /// An operation with its routes.
 pub(crate) struct Op {
     pub(crate) about: Description,
@@ -31,12 +53,14 @@ pub(crate) struct Op {
 
 /// The REST path of an operation.
 pub(crate) struct Rest {
-    pub(crate) is_get: bool,
+    pub(crate) method: Method,
     pub(crate) path: String,
     /// The path with the key in it, where the key is optional.
     pub(crate) named_path: Option<String>,
-    /// The argument that is part of the path.
-    pub(crate) key: Option<String>,
+    /// The arguments that are part of the path, or of the path with the key in it.
+    pub(crate) keys: Vec<String>,
+    /// The method and the paths of the version before.
+    pub(crate) former: Option<(Method, Vec<String>)>,
     /// The argument whose fields are query parameters: its name and its fields.
     pub(crate) nested: Option<(String, Map<String, Value>)>,
     /// Whether the answer is a list.
@@ -99,9 +123,9 @@ impl Op {
         }
         if known.contains_key("limit") {
             let limit = arguments.entry("limit").or_insert_with(|| DEFAULT_LIMIT.into());
-            if limit.as_u64().is_none_or(|limit| limit > u64::from(MAX_LIMIT)) {
+            if limit.as_u64().is_none_or(|limit| !(1..=u64::from(MAX_LIMIT)).contains(&limit)) {
                 return Err(
-                    Error::invalid(format!("limit must be at most {MAX_LIMIT}")).hint("request further pages for more")
+                    Error::invalid(format!("limit must be 1 to {MAX_LIMIT}")).hint("request further pages for more")
                 );
             }
         }
@@ -114,6 +138,39 @@ impl Op {
 
 impl Rest {
     fn of(
+        about: &Description,
+        properties: &Map<String, Value>,
+        required: &[String],
+        answer: &Map<String, Value>,
+    ) -> Rest {
+        let derived = Rest::derived(about, properties, required, answer);
+        let Some((_, method, path)) = ADDRESSES.iter().find(|(name, ..)| *name == about.name) else { return derived };
+        let keys = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
+        let keys = keys.map(str::to_owned).collect();
+        let former = std::iter::once(derived.path).chain(derived.named_path).collect();
+        Rest {
+            method: method.clone(),
+            path: full_path(path),
+            named_path: None,
+            keys,
+            former: Some((derived.method, former)),
+            ..derived
+        }
+    }
+
+    /// Returns whether arguments are in the query string, not in the body.
+    pub(crate) fn has_query(&self) -> bool {
+        matches!(self.method, Method::GET | Method::DELETE)
+    }
+
+    /// Returns the noun that the path begins with.
+    pub(crate) fn noun(&self) -> &str {
+        let path = self.path.strip_prefix(ROOT).unwrap_or(&self.path).trim_start_matches('/');
+        path.split('/').next().unwrap_or(path)
+    }
+
+    /// Derives the address from the name.
+    fn derived(
         about: &Description,
         properties: &Map<String, Value>,
         required: &[String],
@@ -162,7 +219,9 @@ impl Rest {
             _ => None,
         };
         let is_list = is_read && has_one_list(about, answer);
-        Rest { is_get: is_read, path: full_path(&path), named_path, key, nested, is_list }
+        let method = if is_read { Method::GET } else { Method::POST };
+        let keys = key.into_iter().collect();
+        Rest { method, path: full_path(&path), named_path, keys, former: None, nested, is_list }
     }
 }
 
@@ -261,34 +320,41 @@ mod tests {
     #[test]
     fn every_operation_has_a_unique_path() {
         let ops: Vec<Op> = waypost::app::operations().map(Op::new).filter(Op::is_public).collect();
-        let paths: BTreeSet<_> = ops.iter().map(|op| (op.rest.is_get, op.rest.path.clone())).collect();
+        let paths: BTreeSet<_> = ops.iter().map(|op| (op.rest.method.to_string(), op.rest.path.clone())).collect();
         assert_eq!(paths.len(), ops.len());
+        for (name, ..) in ADDRESSES {
+            assert!(ops.iter().any(|op| op.about.name == *name), "{name} is no public operation");
+        }
     }
 
     #[test]
     fn paths_follow_from_names() {
-        for (name, is_get, path) in [
-            ("list_tasks", true, "/api/v1/tasks"),
-            ("show_task", true, "/api/v1/tasks/{task}"),
-            ("claim_task", false, "/api/v1/tasks/claim"),
-            ("finish_task", false, "/api/v1/tasks/{task}/finish"),
-            ("next_tasks", true, "/api/v1/tasks/next"),
-            ("create_workflow", false, "/api/v1/workflows"),
-            ("list_repositories", true, "/api/v1/repositories"),
-            ("show_template", true, "/api/v1/templates/{name}"),
-            ("get_status", true, "/api/v1/status"),
-            ("list_inbox", false, "/api/v1/inbox/list"),
-            ("heartbeat", false, "/api/v1/heartbeat"),
-            ("get_context", true, "/api/v1/tasks/{task}/context"),
-            ("list_checkpoints", true, "/api/v1/tasks/{task}/checkpoints"),
-            ("ask_question", false, "/api/v1/tasks/{task}/ask-question"),
-            ("remove_worktree", false, "/api/v1/worktrees/{id}/remove"),
+        for (name, method, path) in [
+            ("list_tasks", Method::GET, "/api/v1/tasks"),
+            ("show_task", Method::GET, "/api/v1/tasks/{task}"),
+            ("claim_task", Method::POST, "/api/v1/tasks/claim"),
+            ("finish_task", Method::POST, "/api/v1/tasks/{task}/finish"),
+            ("next_tasks", Method::GET, "/api/v1/tasks/next"),
+            ("create_workflow", Method::POST, "/api/v1/workflows"),
+            ("list_repositories", Method::GET, "/api/v1/repositories"),
+            ("show_template", Method::GET, "/api/v1/templates/{name}"),
+            ("get_status", Method::GET, "/api/v1/status"),
+            ("list_inbox", Method::POST, "/api/v1/inbox/list"),
+            ("heartbeat", Method::POST, "/api/v1/heartbeat"),
+            ("get_context", Method::GET, "/api/v1/tasks/{task}/context"),
+            ("list_checkpoints", Method::GET, "/api/v1/tasks/{task}/checkpoints"),
+            ("update_issue", Method::PATCH, "/api/v1/issues/{issue}"),
+            ("remove_worktree", Method::DELETE, "/api/v1/worktrees/{id}"),
+            ("undepend_issue", Method::DELETE, "/api/v1/issues/{issue}/dependencies/{on}"),
         ] {
             let rest = op(name).rest;
-            assert_eq!((rest.is_get, rest.path.as_str()), (is_get, path), "{name}");
+            assert_eq!((rest.method, rest.path.as_str()), (method, path), "{name}");
         }
         assert_eq!(op("claim_task").rest.named_path.as_deref(), Some("/api/v1/tasks/{task}/claim"));
         assert_eq!(op("finish_task").rest.named_path, None);
+        assert_eq!(op("undepend_issue").rest.keys, ["issue", "on"]);
+        let former = op("ask_question").rest.former.unwrap();
+        assert_eq!(former, (Method::POST, vec!["/api/v1/tasks/{task}/ask-question".to_owned()]));
     }
 
     #[test]
@@ -306,7 +372,8 @@ mod tests {
         for (pairs, message) in [
             (&[("limt", "5")][..], "unknown field \"limt\" for list_tasks"),
             (&[("limit", "x")], "limit must be a whole number, not \"x\""),
-            (&[("limit", "1001")], "limit must be at most 1000"),
+            (&[("limit", "1001")], "limit must be 1 to 1000"),
+            (&[("limit", "0")], "limit must be 1 to 1000"),
             (&[("limit", "1"), ("limit", "2")], "duplicate parameter limit"),
             (&[("claimable", "yes")], "claimable must be true or false, not \"yes\""),
         ] {

@@ -9,7 +9,6 @@ use serde_json::{Map, Value, json};
 use waypost::app::Reply;
 use waypost_core::Error;
 use waypost_core::escape::{escape, escape_lines, quoted};
-use waypost_core::time::Timestamp;
 
 /// The answer of a tool.
 pub(super) struct Answer {
@@ -79,7 +78,7 @@ pub(super) fn workspaces(answer: &Value) -> (Value, String) {
     let text = if all.is_empty() { "no workspaces".to_owned() } else { String::new() };
     let lines: Vec<_> = all.iter().map(|one| workspace_line(one)).collect();
     let data: Vec<_> = all.iter().map(|one| pick(one, &["id", "job_id", "task", "status", "path", "branch"])).collect();
-    (json!({ "workspaces": data }), text + &lines.join("\n"))
+    with_next(answer, json!({ "workspaces": data }), text + &lines.join("\n"))
 }
 
 pub(super) fn context(answer: &Value) -> (Value, String) {
@@ -159,7 +158,7 @@ pub(super) fn inbox(answer: &Value) -> (Value, String) {
         }
         let _ = write!(text, "\n{}", quoted(&format!("{id} from {from} [{priority}]"), &said));
     }
-    (json!({ "messages": messages, "unread": answer["unread"] }), text)
+    with_next(answer, json!({ "messages": messages, "unread": answer["unread"] }), text)
 }
 
 pub(super) fn sent(answer: &Value) -> (Value, String) {
@@ -181,7 +180,7 @@ pub(super) fn issues(answer: &Value) -> (Value, String) {
     if answer["has_more"] == json!(true) {
         text.push_str("more issues exist\n");
     }
-    (json!({ "issues": issues, "has_more": answer["has_more"] }), text)
+    with_next(answer, json!({ "issues": issues, "has_more": answer["has_more"] }), text)
 }
 
 pub(super) fn issue_page(answer: &Value) -> (Value, String) {
@@ -279,18 +278,19 @@ fn unread(answer: &Value) -> String {
     }
 }
 
-/// Returns these fields of an object, without those that are null.
-fn pick(object: &Value, fields: &[&str]) -> Value {
-    let values = fields.iter().map(|field| ((*field).to_owned(), readable(field, &object[*field])));
-    Value::Object(values.filter(|(_, value)| !value.is_null()).collect())
+/// Adds the position of the next page, if there is one.
+fn with_next(answer: &Value, mut data: Value, mut text: String) -> (Value, String) {
+    if let Some(next) = answer["next"].as_str() {
+        data["next"] = json!(next);
+        let _ = write!(text, "{}next page: after {next}", if text.ends_with('\n') { "" } else { "\n" });
+    }
+    (data, text)
 }
 
-/// Formats a timestamp in milliseconds as date and time; other values stay as they are.
-fn readable(field: &str, value: &Value) -> Value {
-    match value.as_i64() {
-        Some(millis) if field.ends_with("_at") => json!(Timestamp::from_millis(millis).to_string()),
-        _ => value.clone(),
-    }
+/// Returns these fields of an object, without those that are null.
+fn pick(object: &Value, fields: &[&str]) -> Value {
+    let values = fields.iter().map(|field| ((*field).to_owned(), object[*field].clone()));
+    Value::Object(values.filter(|(_, value)| !value.is_null()).collect())
 }
 
 fn map_items(list: &Value, convert: impl FnMut(&Value) -> Value) -> Vec<Value> {

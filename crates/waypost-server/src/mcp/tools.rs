@@ -74,6 +74,7 @@ pub(super) const AGENT: &str = "agent";
 const KEY: Field = field("key").described("idempotency key, safe to retry");
 const BUDGET: Field = field("budget").described("tokens");
 const LIMIT: Field = field("limit").or(|| json!(10));
+const AFTER: Field = field("after").described("next of the page before");
 const REPO: Field = field("repo");
 const TASK: Field = field("task");
 const EVIDENCE: Field = field("evidence").described("proof that it is done");
@@ -165,7 +166,7 @@ pub(super) static TABLE: &[Tool] = &[
         "inbox: your messages until you ack them. send: text to an agent, or in reply_to a message. ack: mark ids as \
          done.",
         &[
-            action("inbox", "list_inbox", answers::inbox, &[LIMIT]),
+            action("inbox", "list_inbox", answers::inbox, &[LIMIT, AFTER]),
             action(
                 "send",
                 "send_message",
@@ -188,14 +189,14 @@ pub(super) static TABLE: &[Tool] = &[
         "issues",
         "Read the project's issues. ready: can be started now. list: open ones. search: by words. show: id.",
         &[
-            action("ready", "ready_issues", answers::issues, &[LIMIT, REPO]),
+            action("ready", "ready_issues", answers::issues, &[LIMIT, AFTER, REPO]),
             action(
                 "list",
                 "list_issues",
                 answers::issues,
-                &[field("status").of("statuses"), field("labels"), field("parent"), LIMIT, REPO],
+                &[field("status").of("statuses"), field("labels"), field("parent"), LIMIT, AFTER, REPO],
             ),
-            action("search", "search_issues", answers::issues, &[field("words").of("text"), LIMIT, REPO]),
+            action("search", "search_issues", answers::issues, &[field("words").of("text"), LIMIT, AFTER, REPO]),
             action("show", "explain_issue", answers::issue_page, &[ISSUE.described("or a unique prefix"), REPO]),
         ],
     )
@@ -222,7 +223,7 @@ pub(super) static TABLE: &[Tool] = &[
         "Path, branch and results of a job's workspace. Without workspace: list all.",
         &[
             only("show_workspace", answers::workspace, &[WORKSPACE]),
-            only("list_workspaces", answers::workspaces, &[LIMIT]),
+            only("list_workspaces", answers::workspaces, &[LIMIT, AFTER]),
         ],
     ),
     tool(

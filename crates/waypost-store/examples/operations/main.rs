@@ -95,7 +95,7 @@ fn run(store: &str, rounds: u32) -> Result {
         let heartbeat = Heartbeat { task: Some(task.clone()), workflow: None, epoch };
         rows.time("heartbeat", || bench.write(heartbeat.clone()))?;
         rows.time("send message", || bench.write(message()))?;
-        let next = NextTasks { workflow: None, worktree_id: None, repository: None, limit: 10 };
+        let next = NextTasks { workflow: None, worktree_id: None, repository: None, limit: 10, after: None };
         rows.time("next", || bench.read(next.clone()))?;
         rows.time("finish", || bench.finish(&task, epoch))?;
     }

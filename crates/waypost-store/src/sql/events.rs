@@ -3,6 +3,7 @@
 use serde_json::Value;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{Event, EventQuery, NewEvent};
+use waypost_core::page::Cursor;
 use waypost_core::time::Timestamp;
 
 use super::Query;
@@ -45,16 +46,18 @@ table! {
 
 /// Backwards along the primary key.
 pub(crate) const EVENT_LIST: &str =
-    select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 ORDER BY sequence DESC LIMIT ?1");
+    select!(event, "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence < ?3 ORDER BY sequence DESC LIMIT ?1");
 /// Backwards along `events_by_worktree`.
 pub(crate) const EVENT_LIST_OF_WORKTREE: &str = select!(
     event,
-    "events WHERE substr(kind, 1, length(?2)) = ?2 AND worktree_id = ?3 ORDER BY sequence DESC LIMIT ?1"
+    "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence < ?3 AND worktree_id = ?4
+    ORDER BY sequence DESC LIMIT ?1"
 );
 /// Backwards along `events_by_subject`.
 pub(crate) const EVENT_LIST_OF_SUBJECT: &str = select!(
     event,
-    "events WHERE substr(kind, 1, length(?2)) = ?2 AND subject = ?3 AND (?4 = '' OR worktree_id = ?4)
+    "events WHERE substr(kind, 1, length(?2)) = ?2 AND sequence < ?3 AND subject = ?4
+        AND (?5 = '' OR worktree_id = ?5)
     ORDER BY sequence DESC LIMIT ?1"
 );
 /// Along the primary key.
@@ -73,11 +76,18 @@ pub(crate) const EVENT_LIST_SINCE_OF_SUBJECT: &str = select!(
     ORDER BY sequence LIMIT ?1"
 );
 
+/// No event has a higher sequence.
+const LAST_SEQUENCE: u64 = i64::MAX.unsigned_abs();
+
 /// Returns the statement for a list of events: one for each index.
 pub(crate) fn event_list(query: &EventQuery) -> Query {
-    let EventQuery { since, worktree_id, kind, subject, limit } = query;
-    let mut parameters = vec![Cell::from(*limit), Cell::from(kind.as_deref().unwrap_or(""))];
-    parameters.extend(since.map(Cell::from));
+    let EventQuery { since, worktree_id, kind, subject, after, limit } = query;
+    let after = after.as_ref().map(|Cursor(after)| *after);
+    let bound = match since {
+        Some(since) => after.map_or(*since, |after| after.max(*since)),
+        None => after.unwrap_or(LAST_SEQUENCE),
+    };
+    let mut parameters = vec![Cell::from(*limit), Cell::from(kind.as_deref().unwrap_or("")), Cell::from(bound)];
     let sql = match (since, subject, worktree_id) {
         (None, None, None) => EVENT_LIST,
         (None, Some(_), _) => EVENT_LIST_OF_SUBJECT,

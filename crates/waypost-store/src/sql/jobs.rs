@@ -1,6 +1,6 @@
 //! Jobs, their output, machines and workspaces.
 
-use waypost_core::id::{RepositoryId, WorktreeId};
+use waypost_core::id::{JobId, RepositoryId, WorkspaceId, WorktreeId};
 use waypost_core::model::{Job, JobQuery, JobStatus, LogPiece, Machine, Workspace, WorkspaceQuery};
 
 use super::Query;
@@ -120,7 +120,7 @@ pub(crate) const JOB_LIST: &str = select!(
     job,
     "jobs WHERE (?2 = '' OR status = ?2)
         AND (?3 = '' OR worktree_id = ?3 OR EXISTS (SELECT 1 FROM tasks WHERE tasks.id = jobs.task_id AND tasks.worktree_id = ?3))
-        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%')
+        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%') AND (created_at, id) < (?5, ?6)
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
 /// Along `jobs_live`.
@@ -128,15 +128,15 @@ pub(crate) const JOB_LIST_LIVE: &str = select!(
     job,
     "jobs WHERE finished_at IS NULL AND (?2 = '' OR status = ?2)
         AND (?3 = '' OR worktree_id = ?3 OR EXISTS (SELECT 1 FROM tasks WHERE tasks.id = jobs.task_id AND tasks.worktree_id = ?3))
-        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%')
+        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%') AND (created_at, id) < (?5, ?6)
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
 /// Along `jobs_by_task`.
 pub(crate) const JOB_LIST_OF_TASK: &str = select!(
     job,
-    "jobs WHERE task_id = ?6 AND (?2 = '' OR status = ?2) AND (?5 = '' OR finished_at IS NULL)
+    "jobs WHERE task_id = ?8 AND (?2 = '' OR status = ?2) AND (?7 = '' OR finished_at IS NULL)
         AND (?3 = '' OR worktree_id = ?3 OR EXISTS (SELECT 1 FROM tasks WHERE tasks.id = jobs.task_id AND tasks.worktree_id = ?3))
-        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%')
+        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%') AND (created_at, id) < (?5, ?6)
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
 /// A scan of the list, and the jobs along `jobs_by_task`.
@@ -174,7 +174,7 @@ pub(crate) const WORKSPACE_LIST: &str = select!(
     "workspaces WHERE (?2 = '' OR machine = ?2)
         AND (?3 = '' OR worktree_id = ?3 OR EXISTS (SELECT 1 FROM jobs JOIN tasks ON tasks.id = jobs.task_id
             WHERE jobs.id = workspaces.job_id AND tasks.worktree_id = ?3))
-        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%')
+        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%') AND (created_at, id) < (?5, ?6)
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
 /// Along `workspaces_live`.
@@ -183,47 +183,55 @@ pub(crate) const WORKSPACE_LIST_LIVE: &str = select!(
     "workspaces WHERE removed_at IS NULL AND (?2 = '' OR machine = ?2)
         AND (?3 = '' OR worktree_id = ?3 OR EXISTS (SELECT 1 FROM jobs JOIN tasks ON tasks.id = jobs.task_id
             WHERE jobs.id = workspaces.job_id AND tasks.worktree_id = ?3))
-        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%')
+        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%') AND (created_at, id) < (?5, ?6)
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
 /// Along `workspaces_by_job`.
 pub(crate) const WORKSPACE_LIST_OF_JOB: &str = select!(
     workspace,
-    "workspaces WHERE job_id = ?6 AND (?2 = '' OR machine = ?2) AND (?5 = 'all' OR removed_at IS NULL)
+    "workspaces WHERE job_id = ?8 AND (?2 = '' OR machine = ?2) AND (?7 = 'all' OR removed_at IS NULL)
         AND (?3 = '' OR worktree_id = ?3 OR EXISTS (SELECT 1 FROM jobs JOIN tasks ON tasks.id = jobs.task_id
             WHERE jobs.id = workspaces.job_id AND tasks.worktree_id = ?3))
-        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%')
+        AND (?4 = '' OR ?4 LIKE '%,' || repository_id || ',%') AND (created_at, id) < (?5, ?6)
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
 
 /// Returns the statement for a list of jobs: one for each index.
 pub(crate) fn job_list(query: &JobQuery) -> Query {
-    let JobQuery { task_id, status, is_live, worktree_id, repositories, limit } = query;
+    let JobQuery { task_id, status, is_live, worktree_id, repositories, after, limit } = query;
+    let (created_at, id) = super::position(after.as_ref(), JobId::as_str);
     let status = status.map_or("", JobStatus::as_str);
     let worktree = worktree_id.as_ref().map_or("", WorktreeId::as_str);
     let repositories = super::between_commas(repositories.iter().map(RepositoryId::as_str));
     match task_id {
         Some(task) => {
             let live = if *is_live { "live" } else { "" };
-            (JOB_LIST_OF_TASK, cells![*limit, status, worktree, repositories, live, task.as_str()].to_vec())
+            (
+                JOB_LIST_OF_TASK,
+                cells![*limit, status, worktree, repositories, created_at, id, live, task.as_str()].to_vec(),
+            )
         }
-        None if *is_live => (JOB_LIST_LIVE, cells![*limit, status, worktree, repositories].to_vec()),
-        None => (JOB_LIST, cells![*limit, status, worktree, repositories].to_vec()),
+        None if *is_live => (JOB_LIST_LIVE, cells![*limit, status, worktree, repositories, created_at, id].to_vec()),
+        None => (JOB_LIST, cells![*limit, status, worktree, repositories, created_at, id].to_vec()),
     }
 }
 
 /// Returns the statement for a list of workspaces: one for each index.
 pub(crate) fn workspace_list(query: &WorkspaceQuery) -> Query {
-    let WorkspaceQuery { machine, job_id, worktree_id, repositories, all, limit } = query;
+    let WorkspaceQuery { machine, job_id, worktree_id, repositories, all, after, limit } = query;
+    let (created_at, id) = super::position(after.as_ref(), WorkspaceId::as_str);
     let machine = machine.as_deref().unwrap_or("");
     let worktree = worktree_id.as_ref().map_or("", WorktreeId::as_str);
     let repositories = super::between_commas(repositories.iter().map(RepositoryId::as_str));
     match job_id {
         Some(job) => {
             let all = if *all { "all" } else { "" };
-            (WORKSPACE_LIST_OF_JOB, cells![*limit, machine, worktree, repositories, all, job.as_str()].to_vec())
+            (
+                WORKSPACE_LIST_OF_JOB,
+                cells![*limit, machine, worktree, repositories, created_at, id, all, job.as_str()].to_vec(),
+            )
         }
-        None if *all => (WORKSPACE_LIST, cells![*limit, machine, worktree, repositories].to_vec()),
-        None => (WORKSPACE_LIST_LIVE, cells![*limit, machine, worktree, repositories].to_vec()),
+        None if *all => (WORKSPACE_LIST, cells![*limit, machine, worktree, repositories, created_at, id].to_vec()),
+        None => (WORKSPACE_LIST_LIVE, cells![*limit, machine, worktree, repositories, created_at, id].to_vec()),
     }
 }

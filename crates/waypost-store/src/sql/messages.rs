@@ -69,7 +69,7 @@ pub(crate) const MESSAGE_LAST: &str = "SELECT coalesce(max(number), 0) FROM mess
 /// Along `messages_waiting`.
 pub(crate) const MESSAGE_LIST: &str = select!(
     message,
-    "messages WHERE recipient = ?2 AND state <> 'acted' AND (expires_at IS NULL OR expires_at > ?3)
+    "messages WHERE recipient = ?2 AND state <> 'acted' AND (expires_at IS NULL OR expires_at > ?3) AND number > ?4
     ORDER BY number LIMIT ?1"
 );
 /// Along `messages_waiting`.

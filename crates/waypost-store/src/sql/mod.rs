@@ -19,6 +19,9 @@ mod state;
 mod tasks;
 mod workflows;
 
+use waypost_core::page::Cursor;
+use waypost_core::time::Timestamp;
+
 use crate::cell::Cell;
 
 pub(crate) use agents::*;
@@ -40,6 +43,14 @@ pub(crate) type Query = (&'static str, Vec<Cell>);
 /// with `?1 LIKE '%,' || word || ',%'`.
 fn between_commas<'w>(words: impl Iterator<Item = &'w str>) -> String {
     words.fold(String::new(), |list, word| format!("{}{word},", if list.is_empty() { "," } else { &list }))
+}
+
+/// Returns creation time and id of the record after which a list begins, newest first. Without one: values after all rows.
+fn position<I>(after: Option<&Cursor<(Timestamp, I)>>, text: fn(&I) -> &str) -> (Timestamp, &str) {
+    match after {
+        Some(Cursor((created_at, id))) => (*created_at, text(id)),
+        None => (Timestamp::from_millis(i64::MAX), "~"),
+    }
 }
 
 /// The text of each file, for the test that compares comments with query plans.

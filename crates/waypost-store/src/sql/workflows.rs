@@ -1,6 +1,6 @@
 //! Workflows, their repositories, and templates.
 
-use waypost_core::id::{RepositoryId, WorktreeId};
+use waypost_core::id::{RepositoryId, WorkflowId, WorktreeId};
 use waypost_core::model::{Template, Workflow, WorkflowQuery};
 
 use super::Query;
@@ -72,6 +72,7 @@ pub(crate) const WORKFLOW_LIST: &str = select!(
     WHERE (?2 = '' OR ?2 LIKE '%,' || status || ',%') AND (?3 = '' OR worktree_id = ?3) AND (?4 = '' OR name = ?4)
         AND (?5 = '' OR EXISTS (SELECT 1 FROM workflow_repositories
             WHERE workflow_id = workflows.id AND repository_id = ?5))
+        AND (created_at, id) < (?6, ?7)
     ORDER BY created_at DESC, id DESC LIMIT ?1"
 );
 /// Along `workflows_by_end`. A scan of notices and live jobs, which are few.
@@ -112,10 +113,11 @@ pub(crate) const TEMPLATE_LIST: &str = select!(
 
 /// Returns the statement for a list of workflows.
 pub(crate) fn workflow_list(query: &WorkflowQuery) -> Query {
-    let WorkflowQuery { statuses, worktree_id, repository_id, name, limit } = query;
+    let WorkflowQuery { statuses, worktree_id, repository_id, name, after, limit } = query;
+    let (created_at, id) = super::position(after.as_ref(), WorkflowId::as_str);
     let list = super::between_commas(statuses.iter().map(|status| status.as_str()));
     let worktree_id = worktree_id.as_ref().map_or("", WorktreeId::as_str);
     let repository_id = repository_id.as_ref().map_or("", RepositoryId::as_str);
-    let parameters = cells![*limit, list, worktree_id, name.as_deref().unwrap_or(""), repository_id];
+    let parameters = cells![*limit, list, worktree_id, name.as_deref().unwrap_or(""), repository_id, created_at, id];
     (WORKFLOW_LIST, parameters.to_vec())
 }

@@ -352,8 +352,8 @@ impl Tx for SqlTx<'_> {
         self.number(sql::MESSAGE_LAST, &[])
     }
 
-    fn message_list(&mut self, recipient: &AgentId, now: Timestamp, limit: u32) -> Result<Vec<Message>> {
-        self.all(sql::MESSAGE_LIST, cells![limit, recipient.as_str(), now])
+    fn message_list(&mut self, recipient: &AgentId, now: Timestamp, after: u64, limit: u32) -> Result<Vec<Message>> {
+        self.all(sql::MESSAGE_LIST, cells![limit, recipient.as_str(), now, after])
     }
 
     fn message_count(&mut self, recipient: &AgentId, now: Timestamp) -> Result<u64> {

@@ -5,6 +5,7 @@ use waypost_core::model::{
     CandidateQuery, Candidates, EventQuery, JobQuery, JobStatus, TaskStatus, WorkflowQuery, WorkflowStatus,
     WorkspaceQuery, kind,
 };
+use waypost_core::page::Cursor;
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
 
@@ -151,6 +152,7 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
                     kind[..dice.roll(kind.len())].to_owned()
                 }),
                 subject: dice.maybe(Dice::text),
+                after: dice.maybe(|dice| Cursor(u64::try_from(dice.roll(20)).unwrap())),
                 limit,
             };
             format!("{:?} {}", tx.event_list(&query).unwrap(), tx.event_last().unwrap())
@@ -162,6 +164,10 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
                 worktree_id: dice.maybe(|dice| dice.pick(&world.worktrees).id),
                 repository_id: dice.maybe(|dice| dice.pick(&world.repositories).id),
                 name: dice.maybe(|_| workflow.name.clone()).filter(|name| !name.is_empty()),
+                after: dice.maybe(|dice| {
+                    let last = dice.pick(&world.workflows);
+                    Cursor((last.created_at, last.id))
+                }),
                 limit,
             };
             format!("{:?}", tx.workflow_list(&query).unwrap())
@@ -209,7 +215,7 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
                 "{:?} {} {:?} {:?} {:?}",
                 message.map(|message| tx.message_get(&message.id).unwrap()),
                 tx.message_last().unwrap(),
-                tx.message_list(&agent, moment, limit).unwrap(),
+                tx.message_list(&agent, moment, dice.pick(&[0, 0, 1, 5]), limit).unwrap(),
                 tx.message_count(&agent, moment).unwrap(),
                 message.map(|message| tx.message_list_thread(&message.thread).unwrap()),
             )
@@ -262,6 +268,7 @@ fn query_jobs(tx: &mut dyn Tx, world: &World, dice: &mut Dice, limit: u32) -> St
         is_live: dice.roll(2) == 0,
         worktree_id: dice.maybe(|dice| dice.pick(&world.worktrees).id),
         repositories: some_repositories(world, dice),
+        after: dice.maybe(|_| world.jobs.first().map(|job| Cursor((job.created_at, job.id.clone())))).flatten(),
         limit,
     };
     let jobs = tx.job_list(&query).unwrap();
@@ -271,6 +278,7 @@ fn query_jobs(tx: &mut dyn Tx, world: &World, dice: &mut Dice, limit: u32) -> St
         worktree_id: dice.maybe(|dice| dice.pick(&world.worktrees).id),
         repositories: some_repositories(world, dice),
         all: dice.roll(2) == 0,
+        after: dice.maybe(|_| world.workspaces.first().map(|one| Cursor((one.created_at, one.id.clone())))).flatten(),
         limit,
     };
     let workspaces = tx.workspace_list(&query).unwrap();

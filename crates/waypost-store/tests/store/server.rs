@@ -733,6 +733,7 @@ fn tasks_and_workflows_are_listed_with_as_many_statements_for_many_as_for_one() 
             repository: None,
             here: false,
             limit: 1,
+            after: None,
         };
         let listed = engine::read(&mut store, &caller, &mut Zeros, list).unwrap();
         assert_eq!(listed.tasks.len(), 1);
@@ -796,6 +797,8 @@ fn status_agents_and_leases_take_as_many_statements_for_many_as_for_one() {
             retired: true,
             worktree_id: None,
             repository: None,
+            after: None,
+            limit: u32::MAX,
         };
         let agents = engine::read(&mut store, &caller, &mut Zeros, list).unwrap().agents;
         seen.push(statements(&server));

@@ -667,9 +667,9 @@ pub(crate) fn an_inbox_contains_messages_that_are_neither_acted_on_nor_expired(s
     });
     read(store, |tx| {
         let numbers: Vec<_> =
-            tx.message_list(recipient, moment(10), 9).unwrap().iter().map(|message| message.number).collect();
+            tx.message_list(recipient, moment(10), 0, 9).unwrap().iter().map(|message| message.number).collect();
         assert_eq!(numbers, [1, 2]);
-        assert_eq!(tx.message_list(recipient, moment(10), 1).unwrap().len(), 1);
+        assert_eq!(tx.message_list(recipient, moment(10), 0, 1).unwrap().len(), 1);
         assert_eq!(tx.message_count(recipient, moment(10)).unwrap(), 2);
         assert_eq!(tx.message_count(recipient, moment(9)).unwrap(), 3);
         assert_eq!(tx.message_count_by_recipient(moment(10)).unwrap(), [(recipient.clone(), 2)]);

@@ -218,17 +218,18 @@ fn leases_last(history: &History) -> Violations {
 
 fn sequences_have_no_gaps(history: &History) -> Violations {
     let mut found = Vec::new();
-    let mut time = i64::MIN;
+    let mut time = String::new();
     for (event, expected) in history.list("events").iter().zip(1_u64..) {
         if event["sequence"] != expected {
             found.push(format!("event {expected} is missing: {}", event["sequence"]));
             break;
         }
-        let at = event["time"].as_i64().unwrap_or(i64::MAX);
-        if at < time {
+        // Times in UTC with milliseconds are sorted as text.
+        let at = event["time"].as_str().unwrap_or_default();
+        if at < time.as_str() {
             found.push(format!("event {expected} is older than the one before"));
         }
-        time = time.max(at);
+        at.clone_into(&mut time);
     }
     found
 }

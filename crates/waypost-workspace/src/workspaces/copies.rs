@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, copy_tree, create_private_dir, rename_new, replace, sync_dir, sync_file_system};
 
@@ -173,7 +174,7 @@ fn snapshot_of(id: &Name, path: &Path, about: About) -> Snapshot {
     Snapshot {
         id: id.clone(),
         strategy: about.plan.strategy,
-        time: time.and_then(|time| i64::try_from(time.as_millis()).ok()),
+        time: time.and_then(|time| i64::try_from(time.as_millis()).ok()).map(Timestamp::from_millis),
         size: waypost_fs::measure_tree(path).ok().map(|usage| usage.bytes),
         origin: Some(format!("Workspace {}", about.plan.name)),
         kept_in: Some(path.to_owned()),

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use waypost_core::id::{JobId, WorkspaceId};
 pub use waypost_core::model::{Identity, Strategy};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result, path_text};
 
 use crate::vcs::checkout::Checkout;
@@ -215,9 +216,9 @@ pub struct Snapshot {
     pub id: Name,
     /// The strategy of a workspace that is made from it.
     pub strategy: Strategy,
-    /// When it was saved, in milliseconds.
+    /// When it was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub time: Option<i64>,
+    pub time: Option<Timestamp>,
     /// Its size in bytes: that of the copy, or of the objects that only it needs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,

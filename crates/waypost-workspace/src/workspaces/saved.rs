@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, create_private_dir};
 
@@ -102,7 +103,7 @@ pub fn saved_in_hg(checkout: &Checkout) -> Result<Vec<Snapshot>> {
         all.push(Snapshot {
             id: Name::try_from(format!("hg-{}", node.get(..12).unwrap_or(node)))?,
             strategy: Strategy::Worktree,
-            time: seconds.map(|seconds| seconds * 1000),
+            time: seconds.map(|seconds| Timestamp::from_millis(seconds.saturating_mul(1000))),
             size: None,
             origin: Some(text.trim_end_matches(" before it was removed").to_owned()),
             kept_in: Some(root.clone()),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::mirror::Mirror;
@@ -38,7 +39,7 @@ pub(super) fn list(git: &Git, repository: &Path, snapshots: &str, refs: &str) ->
         let Some(head) = parents.split(' ').next().filter(|head| !head.is_empty()) else { continue };
         all.push(Snapshot {
             strategy: Strategy::Clone,
-            time: seconds.parse::<i64>().ok().map(|seconds| seconds * 1000),
+            time: seconds.parse::<i64>().ok().map(|seconds| Timestamp::from_millis(seconds.saturating_mul(1000))),
             size: size_of(git, commit, head),
             origin: Some(origin(subject, &id)),
             kept_in: Some(repository.to_owned()),

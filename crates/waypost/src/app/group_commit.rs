@@ -119,6 +119,7 @@ impl GroupCommit {
             worktree_id: None,
             repository: None,
             limit: Some(u32::MAX),
+            after: None,
         };
         let caller = self.own.clone();
         let live =

@@ -55,10 +55,17 @@ pub(super) fn of_jobs(session: &mut Session) -> Result<Vec<Measure>> {
         worktree_id: None,
         repository: None,
         limit: Some(MAX_COUNTED_JOBS),
+        after: None,
     };
     let jobs = session.call(jobs)?.jobs;
-    let workspaces =
-        ListWorkspaces { machine: None, all: false, worktree_id: None, repository: None, limit: Some(u32::MAX) };
+    let workspaces = ListWorkspaces {
+        machine: None,
+        all: false,
+        worktree_id: None,
+        repository: None,
+        limit: Some(u32::MAX),
+        after: None,
+    };
     let workspaces = session.read(workspaces)?.workspaces;
     let by_status = |statuses: Vec<String>| {
         let mut counts: BTreeMap<String, f64> = BTreeMap::new();

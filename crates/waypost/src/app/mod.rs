@@ -142,7 +142,7 @@ impl App {
         }
         let found = admit(&call)?;
         self.executor.set_defaults(&mut call);
-        let page = Page::limit(&mut call, found);
+        let page = Page::limit(&mut call, found)?;
         let reply = match found {
             Found::App(entry) => self.run_app_operation(entry, call),
             Found::Store(entry) => match &self.executor {
@@ -178,16 +178,23 @@ impl App {
             }
         };
         self.executor.set_defaults(&mut call);
+        let page = match Page::limit(&mut call, found) {
+            Ok(page) => page,
+            Err(error) => {
+                respond(Err(error));
+                return None;
+            }
+        };
         match (found, &self.executor) {
             // To check a worktree of the caller, a thread waits for the store.
             (Found::Store(entry), Executor::GroupCommit(executor)) if call.from.is_none() => {
-                let respond = Page::limit(&mut call, found).warn_in(respond);
+                let respond = page.warn_in(respond);
                 executor.queue(entry, call, respond);
             }
             (Found::App(entry), Executor::GroupCommit(executor))
                 if entry.is_short && entry.about.effect == Effect::Read =>
             {
-                let respond = Page::limit(&mut call, found).warn_in(respond);
+                let respond = page.warn_in(respond);
                 let place = executor.place().used_by(&call.who.actor, call.who.agent.as_deref());
                 executor.queue_short(entry, place, call, respond);
             }

@@ -5,11 +5,11 @@ use std::sync::LazyLock;
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
-use waypost_core::op::{Description, Effect};
+use waypost_core::op::{Audience, Description, Effect};
+use waypost_core::{Error, Result};
 
 use super::{Call, Found, Reply, Respond, operations};
 use crate::access::Role;
-use crate::ops;
 
 /// Maximum number of entries in a list for callers without all rights.
 const MAX_PAGE: usize = 1_000;
@@ -40,42 +40,46 @@ pub(super) enum Page {
 }
 
 impl Page {
-    /// Limits the list that a call asks for, if its caller has not all rights.
-    pub(super) fn limit(call: &mut Call, found: Found) -> Page {
-        if call.grant.role == Role::Admin {
-            return Page::Whole;
+    /// Limits the list that a call asks for, if its caller has not all rights. An empty page is never what a caller wants,
+    /// and other programs take 0 for no limit.
+    pub(super) fn limit(call: &mut Call, found: Found) -> Result<Page> {
+        let (about, limit) = (found.about(), LIMITS.get(found.about().name));
+        let limit = limit.map(|pointer| call.arguments.pointer_mut(pointer));
+        if let Some(Some(limit)) = &limit
+            && limit.as_u64() == Some(0)
+            && about.audience == Audience::Public
+        {
+            return Err(Error::invalid("limit must be at least 1"));
         }
-        let Some(pointer) = LIMITS.get(found.about().name) else {
-            return if found.about().effect == Effect::Read { Page::Cut } else { Page::Whole };
-        };
-        // 0 stands for all issues.
-        let is_of_issues = ops::issue::TABLE.iter().any(|entry| entry.about.name == found.about().name);
-        match call.arguments.pointer_mut(pointer) {
+        if call.grant.role == Role::Admin {
+            return Ok(Page::Whole);
+        }
+        Ok(match limit {
+            None if about.effect == Effect::Read => Page::Cut,
             // Without a limit the operation has a smaller default, and refuses a value of another type.
-            Some(limit)
-                if limit.as_u64().is_some_and(|limit| limit > MAX_PAGE as u64 || (limit == 0 && is_of_issues)) =>
-            {
+            Some(Some(limit)) if limit.as_u64().is_some_and(|limit| limit > MAX_PAGE as u64) => {
                 *limit = json!(MAX_PAGE);
                 Page::Limited
             }
             _ => Page::Whole,
-        }
+        })
     }
 
     /// Cuts the lists of an answer where its operation has no limit, and warns that a list may be longer.
     pub(super) fn warn(self, mut reply: Reply) -> Reply {
+        let has_next = reply.answer.get("next").is_some_and(|next| !next.is_null());
         let mut lists: Vec<&mut Vec<Value>> = match &mut reply.answer {
             Value::Array(list) => vec![list],
             Value::Object(fields) => fields.values_mut().filter_map(Value::as_array_mut).collect(),
             _ => return reply,
         };
         let longest = lists.iter().map(|list| list.len()).max().unwrap_or(0);
-        let may_be_longer = match self {
+        let is_longer = match self {
             Page::Whole => false,
-            Page::Limited => longest >= MAX_PAGE,
+            Page::Limited => has_next,
             Page::Cut => longest > MAX_PAGE,
         };
-        if may_be_longer {
+        if is_longer {
             for list in &mut lists {
                 list.truncate(MAX_PAGE);
             }

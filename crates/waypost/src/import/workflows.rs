@@ -178,7 +178,7 @@ fn repositories(
     let known: Vec<Repository> = if all.is_empty() || !context.is_shared {
         Vec::new()
     } else {
-        session.call(ListRepositories {})?.repositories.into_iter().map(|seen| seen.repository).collect()
+        session.call(ListRepositories::all())?.repositories.into_iter().map(|seen| seen.repository).collect()
     };
     let mut found = BTreeMap::new();
     for foreign in all {
@@ -236,7 +236,7 @@ fn save_templates(
     if templates.is_empty() {
         return Ok(());
     }
-    let known = session.call(ListTemplates {})?.templates;
+    let known = session.call(ListTemplates::all())?.templates;
     let mut names: Vec<String> = known.into_iter().map(|template| template.name).collect();
     for ImportedTemplate { name, description, body, variables } in templates {
         if names.contains(&name) {

@@ -202,7 +202,7 @@ fn check(session: &mut Session, request: &Request) -> Result<()> {
         (None, Some(task)) => {
             let task = ShowTask { task: task.clone(), workflow: request.workflow.clone(), repository: None };
             let task = session.read(task)?.task.task;
-            let worktrees = session.read(ListWorktrees {})?.worktrees;
+            let worktrees = session.read(ListWorktrees::all())?.worktrees;
             let planned_in = worktrees.into_iter().find(|worktree| worktree.id == task.worktree_id);
             task.repository_id.or(planned_in.map(|worktree| worktree.repository_id))
         }

@@ -112,6 +112,7 @@ impl AppOperation for GetStatus {
             worktree_id: self.worktree_id.clone(),
             repository: None,
             limit: Some(limit),
+            after: None,
         };
         let jobs = session.call(live_jobs)?.jobs;
         let work = session.read(GetWorkStatus { worktree_id: self.worktree_id.clone(), limit })?;

@@ -327,7 +327,7 @@ fn source(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<(Opti
             return Ok((Some(checkout.clone()), None));
         }
     }
-    let known = session.read(ListRepositories {})?.repositories;
+    let known = session.read(ListRepositories::all())?.repositories;
     let known = known.into_iter().map(|seen| seen.repository).find(|repository| repository.id == id);
     let Some(known) = known else { return Err(Error::not_found(format!("no repository {id}"))) };
     let here = session.place.checkout_at(&known.path);
@@ -366,11 +366,11 @@ pub(super) fn registration(
             place: Some(session.place.clone()),
         }
     } else {
-        let known = session.read(ListRepositories {})?.repositories.into_iter().map(|seen| seen.repository);
+        let known = session.read(ListRepositories::all())?.repositories.into_iter().map(|seen| seen.repository);
         let known = known.into_iter().find(|known| known.id == *repository);
         let known = known.ok_or_else(|| Error::not_found(format!("no repository {repository}")))?;
         let root = checkout.and_then(|checkout| checkout.root.as_deref());
-        let worktrees = session.read(ListWorktrees {})?.worktrees;
+        let worktrees = session.read(ListWorktrees::all())?.worktrees;
         let is_owner = |seen: &&Worktree| match root {
             Some(root) => seen.path == root && seen.repository_id == *repository,
             None => job.is_some_and(|job| job.worktree_id == seen.id),

@@ -93,7 +93,7 @@ impl Records for Session {
     }
 
     fn remove_worktree(&mut self, id: WorktreeId, path: &Path) -> Result<()> {
-        let known = self.read(ListWorktrees {})?.worktrees;
+        let known = self.read(ListWorktrees::all())?.worktrees;
         if known.iter().any(|one| one.id == id && one.path == path && one.removed_at.is_none()) {
             self.write(RemoveWorktree { id })?;
         }
@@ -153,6 +153,7 @@ pub fn containing(session: &mut Session, path: &Path) -> Result<Option<Workspace
             worktree_id: None,
             repository: None,
             limit: Some(u32::MAX),
+            after: None,
         })?
         .workspaces;
     // The row of the workspace comes before the row of the pool slot that it came from.
@@ -171,6 +172,7 @@ pub fn list(session: &mut Session) -> Result<Vec<WorkspaceView>> {
         worktree_id: None,
         repository: None,
         limit: Some(u32::MAX),
+        after: None,
     })?;
     Ok(all.workspaces)
 }

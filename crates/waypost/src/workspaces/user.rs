@@ -182,6 +182,7 @@ impl<'a> UserWorkspaces<'a> {
                     worktree_id: None,
                     repository: None,
                     limit: Some(u32::MAX),
+                    after: None,
                 };
                 session.read(all)?.workspaces.into_iter().map(|view| view.workspace.id).collect()
             }

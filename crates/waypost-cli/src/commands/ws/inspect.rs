@@ -83,6 +83,7 @@ fn in_store(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> 
         worktree_id: cx.worktree_filter(session)?,
         repository: cx.repository_filter(session)?,
         limit: Some(u32::MAX),
+        after: None,
     };
     Ok(session.call(operation)?.workspaces)
 }

@@ -4,7 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::json;
-use waypost_core::time::Timestamp;
 use waypost_core::{Result, path_text};
 use waypost_workspace::workspaces::Name;
 
@@ -98,7 +97,7 @@ pub(super) fn snapshots(
     cx.ui.answer(&all, |text| {
         let titles = ["ID", "SAVED", "SIZE", "ORIGIN", "KEPT IN"].map(|title| styled(DIM, title));
         let rows = all.iter().map(|one| {
-            let saved = one.time.map_or_else(|| "-".to_owned(), |time| Timestamp::from_millis(time).ago(now));
+            let saved = one.time.map_or_else(|| "-".to_owned(), |time| time.ago(now));
             vec![
                 cell(&one.id),
                 cell(saved),

@@ -3,8 +3,8 @@
 use waypost_testkit::Run;
 
 use crate::support::agents::{START, at, claim, finish, session, workflow};
-use crate::support::sandbox;
 use crate::support::work::Team;
+use crate::support::{moment_ms, sandbox};
 
 fn names(run: Run) -> Vec<String> {
     run.data().as_array().unwrap().iter().map(|agent| agent["name"].as_str().unwrap().to_owned()).collect()
@@ -139,7 +139,7 @@ fn heartbeats_hold_a_task_no_longer_than_the_configured_maximum() {
     let team = Team::with("build: all of it\n");
     let _ = team.way("config set lease.max 1h").ok();
     // Minutes until the lease ends, after each 9 minutes.
-    let minutes = |end: &serde_json::Value| end.as_i64().map(|millis| (millis / 1000 - 1_767_225_600) / 60);
+    let minutes = |end: &serde_json::Value| end.is_string().then(|| (moment_ms(end) / 1000 - 1_767_225_600) / 60);
     assert_eq!(minutes(&team.data("task claim build --agent builder")["lease"]["expires_at"]), Some(10));
     let heartbeat = |_| {
         team.pass(9 * 60);

@@ -342,8 +342,7 @@ fn the_configuration_says_how_long_claims_last() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Fix it"]);
-    let end =
-        |run: Run| jiff::Timestamp::from_millisecond(run.data()["lease"]["expires_at"].as_i64().unwrap()).unwrap();
+    let end = |run: Run| -> jiff::Timestamp { run.data()["lease"]["expires_at"].as_str().unwrap().parse().unwrap() };
     let claim = |minute: u32| {
         let end = end(at(&sandbox, &repo, minute, "ada", &["claim", &id, "--json"]));
         let _ = at(&sandbox, &repo, minute, "ada", &["release", &id]).ok();

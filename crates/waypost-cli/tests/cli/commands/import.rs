@@ -538,12 +538,16 @@ fn a_caw_database_becomes_workflows_and_skipped_records_are_listed() {
         repository: None,
         before: None,
         limit: 10,
+        after: None,
     };
     let checkpoints = builder.call(list).unwrap().checkpoints;
     let kinds: Vec<_> = checkpoints.iter().map(|one| (one.checkpoint.sequence, one.checkpoint.kind)).collect();
     assert_eq!(kinds, [(3, CheckpointKind::Progress), (2, CheckpointKind::Decision), (1, CheckpointKind::Progress)]);
     let mut worker = session(&sandbox, &repo, "worker", START, false);
-    assert_eq!(worker.call(ListInbox { limit: 9, peek: true }).unwrap().messages[0].message.body, "how far?");
+    assert_eq!(
+        worker.call(ListInbox { limit: 9, peek: true, after: None }).unwrap().messages[0].message.body,
+        "how far?"
+    );
     // Another agent can continue from the last checkpoint.
     builder.call(waypost_core::op::ResumeWorkflow { workflow: "release".to_owned() }).unwrap();
     let claimed = builder.call(claim("release/test")).unwrap();
@@ -730,6 +734,7 @@ fn jobs_of_pedrocli_become_workflows() {
         repository: None,
         before: None,
         limit: 10,
+        after: None,
     };
     let checkpoints = session(&sandbox, &repo, "looker", START, false).call(list).unwrap().checkpoints;
     let summaries: Vec<&str> = checkpoints.iter().rev().map(|one| one.checkpoint.summary.as_str()).collect();
@@ -916,6 +921,7 @@ fn langgraph_threads_become_workflows_with_their_checkpoints() {
         repository: None,
         before: None,
         limit: 10,
+        after: None,
     };
     let checkpoints = builder.call(list).unwrap().checkpoints;
     let newest = &checkpoints[0];
@@ -932,6 +938,7 @@ fn langgraph_threads_become_workflows_with_their_checkpoints() {
         repository: None,
         before: None,
         limit: 1,
+        after: None,
     };
     let question = builder.call(list).unwrap().checkpoints.remove(0);
     assert!(question.checkpoint.detail["writes"].to_string().contains("sure?"), "{}", question.checkpoint.detail);

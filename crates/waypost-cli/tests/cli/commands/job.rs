@@ -8,8 +8,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use waypost_testkit::Run;
 
-use crate::support::interruption;
 use crate::support::jobs::{Shop, is_alive, path, pid_of, state_of, until};
+use crate::support::{interruption, moment_ms};
 
 const WAY: &str = env!("CARGO_BIN_EXE_way");
 
@@ -307,7 +307,7 @@ fn p25_cancelling_ends_every_process_of_a_job_and_it_stays_cancelled() {
     let known = shop.show(&job);
     assert_eq!((&known["status"], &known["error"]), (&json!("cancelled"), &Value::Null));
     // By default a job has three seconds to end by itself.
-    let took = known["finished_at"].as_i64().unwrap() - known["cancelled_at"].as_i64().unwrap();
+    let took = moment_ms(&known["finished_at"]) - moment_ms(&known["cancelled_at"]);
     assert!((0..=5000).contains(&took), "it took {took} ms");
     assert!(known["phases"].as_array().unwrap().iter().any(|phase| phase["detail"] == "enough"), "{known}");
     let _ = shop.way(["job", "cancel", job["id"].as_str().unwrap()]).fails(4);

@@ -58,7 +58,7 @@ fn the_history_of_an_issue_is_listed_newest_first() {
     "#]]
     .assert_eq(&sandbox.way(&repo, ["log", "a-1"]).ok().stdout);
     expect![[r#"
-        {"schema":"waypost/1","data":[{"commit":null,"when":null,"who":null,"subject":null,"changes":[{"field":"description","from":"longer","to":null},{"field":"status","from":"closed","to":"tombstone"},{"field":"priority","from":2,"to":null},{"field":"labels","from":["urgent"],"to":null},{"field":"comments","from":{"id":"c-1","author":"robot","text":"half\ndone"},"to":null},{"field":"delete_reason","from":null,"to":"twice"},{"field":"x-tool","from":2,"to":null}]},{"commit":"d66323561f21cfa294eeaf0b7e0685ba4b3b927e","when":1767225600000,"who":"tester","subject":"version 3","changes":[{"field":"status","from":"open","to":"closed"}]}],"warnings":[]}
+        {"schema":"waypost/1","data":[{"commit":null,"when":null,"who":null,"subject":null,"changes":[{"field":"description","from":"longer","to":null},{"field":"status","from":"closed","to":"tombstone"},{"field":"priority","from":2,"to":null},{"field":"labels","from":["urgent"],"to":null},{"field":"comments","from":{"id":"c-1","author":"robot","text":"half\ndone"},"to":null},{"field":"delete_reason","from":null,"to":"twice"},{"field":"x-tool","from":2,"to":null}]},{"commit":"d66323561f21cfa294eeaf0b7e0685ba4b3b927e","when":"2026-01-01T00:00:00.000Z","who":"tester","subject":"version 3","changes":[{"field":"status","from":"open","to":"closed"}]}],"warnings":[]}
     "#]].assert_eq(&sandbox.way(&repo, ["log", "a-", "--limit", "2", "--json"]).ok().stdout);
     // From any worktree, and with git's own variables and flags for the repository.
     sandbox.git(&repo, ["worktree", "add", "-q", "../tree"]);

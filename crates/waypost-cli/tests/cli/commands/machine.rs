@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use waypost_testkit::{Postgres, Run};
 
 use crate::support::jobs::{Shop, until};
+use crate::support::moment_ms;
 
 /// A machine: its own home, and a clone of the repository.
 struct Machine<'a> {
@@ -95,7 +96,7 @@ fn machines_that_ran_a_worker_or_a_job_are_listed() {
     let (one, other) = (of(&here), of(&there));
     assert_eq!((&one["has_worker"], &one["workspaces"], &one["live_jobs"]), (&json!(false), &json!(1), &json!(0)));
     assert_eq!((&other["has_worker"], &other["workspaces"]), (&json!(true), &json!(0)), "{listed}");
-    assert!(other["last_seen"].as_i64() >= other["first_seen"].as_i64(), "{listed}");
+    assert!(moment_ms(&other["last_seen"]) >= moment_ms(&other["first_seen"]), "{listed}");
     let shown = here.way(&["machine", "list"]).ok().stdout;
     assert!(shown.contains(&format!("* {}", here.name())) && shown.contains(&there.name()), "{shown}");
 }

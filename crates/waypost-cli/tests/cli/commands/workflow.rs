@@ -339,7 +339,7 @@ fn a_workflow_lives_from_its_plan_to_its_end() {
         assert_eq!(keys, ["task", "lease", "context"]);
         assert_eq!(claimed["task"]["name"], name);
         assert_eq!(claimed["lease"]["epoch"], epoch);
-        assert_eq!(claimed["lease"]["expires_at"], 1_767_226_200_000_i64, "ten minutes from now");
+        assert_eq!(claimed["lease"]["expires_at"], "2026-01-01T00:10:00.000Z", "ten minutes from now");
         assert!(claimed["context"]["text"].as_str().unwrap().contains(name));
         let line =
             format!("task checkpoint {name} --agent ann --epoch 1 --type decision --summary '- half way' --file a");

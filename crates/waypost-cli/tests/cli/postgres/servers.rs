@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use waypost_testkit::{Run, Sandbox, postgres_url};
 
-use crate::support::sandbox;
+use crate::support::{moment_ms, sandbox};
 
 /// A machine: its own home, and a repository in it.
 fn machine(url: &str) -> impl Fn(&[&str]) -> Run + use<> {
@@ -138,7 +138,7 @@ fn leases_follow_the_clock_of_the_server_alone() {
     let claim = |way: &dyn Fn(&[&str]) -> Run, task: &str, agent: &str| {
         way(&["task", "claim", task, "--agent", agent, "--json"])
     };
-    let ends = |run: Run| run.data()["lease"]["expires_at"].as_i64().unwrap();
+    let ends = |run: Run| moment_ms(&run.data()["lease"]["expires_at"]);
     let first = ends(claim(&early, "one", "ada"));
     // Ada's lease is live for the machine ten years ahead, and bob's for the machine ten years behind.
     assert!(claim(&late, "one", "bob").fails(4).stderr.contains("held by ada"));

@@ -1,6 +1,6 @@
 //! The server's description of its API, and the form of its answers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 
@@ -106,9 +106,12 @@ fn a_list_is_an_array_with_the_position_of_the_next_page() {
     assert_eq!((page["data"].as_array().unwrap().len(), &page["more"]), (1, &json!(1)));
     let first = server.get("/api/v1/events?since=0&limit=3").json();
     assert_eq!(first["data"].as_array().unwrap().len(), 3);
-    let next = first["next"].as_u64().unwrap();
-    let second = server.get(&format!("/api/v1/events?since={next}&limit=1")).json();
-    assert_eq!(second["data"][0]["sequence"], next + 1);
+    let position = first["position"].as_u64().unwrap();
+    let second = server.get(&format!("/api/v1/events?since={position}&limit=1")).json();
+    assert_eq!(second["data"][0]["sequence"], position + 1);
+    let next = first["next"].as_str().unwrap();
+    let second = server.get(&format!("/api/v1/events?since=0&limit=1&after={next}")).json();
+    assert_eq!(second["data"][0]["sequence"], position + 1);
     let claimable = server.get("/api/v1/tasks?claimable=true&statuses=pending,failed").data();
     assert_eq!(claimable[0]["name"], "build");
     // An operation called by its name returns the operation's own answer.
@@ -150,7 +153,9 @@ fn a_malformed_request_is_answered_with_its_error() {
         ("POST", "/api/v1/workflows/x/start", Some("{\"workflow\": \"y\"}"), "is part of the path"),
         ("GET", "/api/v1/tasks?limit=0&limit=1", None, "duplicate parameter limit"),
         ("GET", "/api/v1/tasks?lmit=0", None, "unknown field \"lmit\""),
-        ("GET", "/api/v1/tasks?limit=5000", None, "limit must be at most 1000"),
+        ("GET", "/api/v1/tasks?limit=5000", None, "limit must be 1 to 1000"),
+        ("GET", "/api/v1/tasks?limit=0", None, "limit must be 1 to 1000"),
+        ("POST", "/api/v1/op/list_tasks", Some("{\"limit\": 0}"), "limit must be at least 1"),
         ("GET", "/api/v1/tasks?limit=-1", None, "whole number"),
         ("GET", "/api/v1/tasks?statuses=asleep", None, "wrong arguments"),
         ("GET", "/api/v1/wait?since=x", None, "whole number"),
@@ -171,6 +176,145 @@ fn a_malformed_request_is_answered_with_its_error() {
 }
 
 #[test]
+fn a_write_without_arguments_needs_neither_a_body_nor_a_content_type() {
+    let server = Server::start(&[]);
+    let id = server.post("/api/v1/issues", &json!({ "title": "one" })).data()["id"].as_str().unwrap().to_owned();
+    let claim = server.ask("POST", "/api/v1/issues/claim").with("Waypost-Agent", "a").send().data();
+    assert_eq!(claim["issue"]["id"], id.as_str());
+    for path in [format!("/api/v1/issues/{id}/release"), format!("/api/v1/issues/{id}/close")] {
+        assert_eq!(server.ask("POST", &path).with("Waypost-Agent", "a").send().data()["id"], id.as_str(), "{path}");
+    }
+    let inbox = server.ask("POST", "/api/v1/inbox/list").with("Waypost-Agent", "a").send();
+    assert_eq!(inbox.data()["unread"], 0);
+    assert_eq!(server.ask("POST", "/api/v1/issues").send().fails(400), "invalid", "an issue needs a title");
+    let mut form = server.ask("POST", "/api/v1/issues/claim");
+    form.body = Some(b"a=b".to_vec());
+    assert_eq!(form.send().fails(415), "invalid");
+}
+
+#[test]
+fn a_wrong_method_is_answered_with_those_that_are_right() {
+    let server = Server::start(&[]);
+    for (method, path, allowed) in [
+        ("POST", "/api/v1/status", "GET,HEAD"),
+        ("GET", "/api/v1/tasks/claim", "POST"),
+        ("PUT", "/api/v1/issues/x", "GET,HEAD,PATCH,DELETE"),
+        ("OPTIONS", "/api/v1/tasks", "GET,HEAD,POST"),
+        ("DELETE", "/api/v1/tasks", "GET,HEAD,POST"),
+        ("PATCH", "/healthz", "GET,HEAD"),
+        ("GET", "/api/v1/op/list_tasks", "POST"),
+    ] {
+        let reply = server.ask(method, path).send();
+        assert_eq!(reply.fails(405), "invalid", "{method} {path}");
+        let sorted = |methods: &str| methods.split(',').map(str::to_owned).collect::<BTreeSet<_>>();
+        assert_eq!(sorted(&reply.headers["allow"]), sorted(allowed), "{method} {path}");
+    }
+    assert_eq!(server.ask("PUT", "/api/v1/none").send().fails(404), "not_found");
+}
+
+#[test]
+fn errors_are_problem_details_with_the_code_of_the_commands() {
+    let server = Server::start(&[]);
+    let reader = server.token(&["--role", "read-only"]);
+    let cases = [
+        (server.get("/api/v1/issues/none"), 404, "not_found", 3, "/api/v1/issues/none"),
+        (server.get("/api/v1/tasks?limit=x"), 400, "invalid", 2, "/api/v1/tasks"),
+        (server.get("/nothing"), 404, "not_found", 3, "/nothing"),
+        (server.ask("PUT", "/api/v1/tasks").send(), 405, "invalid", 2, "/api/v1/tasks"),
+        (server.ask("GET", "/api/v1/tasks").by("wrong").send(), 401, "refused", 7, "/api/v1/tasks"),
+        (server.ask("GET", "/api/v1/tasks").with("Host", "evil").send(), 403, "refused", 7, "/api/v1/tasks"),
+        (
+            server.ask("POST", "/api/v1/workflows").by(&reader).json(&json!({})).send(),
+            403,
+            "refused",
+            7,
+            "/api/v1/workflows",
+        ),
+        (server.ask("POST", "/api/v1/tasks/claim").send(), 404, "nothing_to_do", 6, "/api/v1/tasks/claim"),
+        (server.post("/api/v1/op/lst_tasks", &json!({})), 404, "not_found", 3, "/api/v1/op/lst_tasks"),
+    ];
+    for (reply, status, code, exit, instance) in cases {
+        assert_eq!(reply.headers["content-type"], "application/problem+json", "{reply:?}");
+        assert_eq!(reply.fails(status), code);
+        let problem = reply.json();
+        let members = ["type", "title", "status", "detail", "instance", "code", "exit", "hints"];
+        assert!(members.iter().all(|member| !problem[*member].is_null()), "{problem}");
+        assert_eq!(
+            (&problem["status"], &problem["code"], &problem["exit"]),
+            (&json!(status), &json!(code), &json!(exit))
+        );
+        assert_eq!((&problem["instance"], &problem["detail"]), (&json!(instance), &problem["error"]["message"]));
+        assert_eq!(problem["type"], format!("urn:waypost:error:{code}"));
+        assert_eq!(reply.headers["content-length"], reply.body.len().to_string());
+    }
+}
+
+#[test]
+fn every_time_in_an_answer_is_rfc_3339_text() {
+    fn check(path: &str, key: &str, value: &Value, found: &mut usize) {
+        let is_time =
+            key.ends_with("_at") || ["time", "first_seen", "last_seen", "last_heartbeat", "at"].contains(&key);
+        match value {
+            Value::Object(fields) => fields.iter().for_each(|(key, value)| check(path, key, value, found)),
+            Value::Array(items) => items.iter().for_each(|value| check(path, key, value, found)),
+            Value::Null => {}
+            value if is_time => {
+                let text = value.as_str().unwrap_or_else(|| panic!("{path}: {key} is {value}"));
+                assert!(text.parse::<jiff::Timestamp>().is_ok(), "{path}: {key} is {text}");
+                *found += 1;
+            }
+            // No other number is a time of our age in seconds or milliseconds.
+            value => assert!(value.as_i64().is_none_or(|number| number < 1_500_000_000), "{path}: {key} is {value}"),
+        }
+    }
+    let server = Server::start(&[]);
+    server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan(), "start": true })).data();
+    server.post("/api/v1/issues", &json!({ "title": "one", "due_at": "2026-12-01" })).data();
+    let claimed = server.ask("POST", "/api/v1/tasks/claim").with("Waypost-Agent", "a").send().data();
+    let mut found = 0;
+    check("claim", "", &claimed, &mut found);
+    let document: Value = serde_json::from_str(&server.get("/openapi.json").body).unwrap();
+    for (path, methods) in document["paths"].as_object().unwrap() {
+        let skipped = ["/log", "/stream", "/wait", "/login", "/openapi", "/healthz", "/readyz", "/metrics", "/prove"];
+        if methods.get("get").is_none() || skipped.iter().any(|part| path.contains(part)) {
+            continue;
+        }
+        let filled = path.replace("{workflow}", "w").replace("{task}", "build").replace("{agent}", "a");
+        let reply = server.get(&filled.replace("/search", "/search?text=one"));
+        if reply.status == 200 {
+            check(&filled, "", &reply.json(), &mut found);
+        }
+    }
+    assert!(found > 50, "{found} times");
+}
+
+#[test]
+fn addresses_of_the_version_before_still_work_and_name_their_successors() {
+    let server = Server::start(&[]);
+    let add = |title: &str| {
+        server.post("/api/v1/issues", &json!({ "title": title })).data()["id"].as_str().unwrap().to_owned()
+    };
+    let (one, other) = (add("one"), add("two"));
+    for (path, body, successor) in [
+        (format!("/issues/{one}/update"), json!({ "priority": 0 }), Some(format!("/issues/{one}"))),
+        (format!("/issues/{one}/comment"), json!({ "text": "x" }), Some(format!("/issues/{one}/comments"))),
+        (format!("/issues/{one}/depend"), json!({ "on": other }), Some(format!("/issues/{one}/dependencies"))),
+        (format!("/issues/{one}/undepend"), json!({ "on": other }), None),
+        (format!("/issues/{one}/delete"), json!({}), Some(format!("/issues/{one}"))),
+        ("/agents/register".to_owned(), json!({ "name": "a" }), Some("/agents".to_owned())),
+        ("/agents/a/retire".to_owned(), json!({}), Some("/agents/a".to_owned())),
+    ] {
+        let reply = server.post(&format!("/api/v1{path}"), &body);
+        assert_eq!(reply.status, 200, "{path}: {reply:?}");
+        assert_eq!(reply.headers["deprecation"], "@1794787200", "{path}");
+        let plain = |text: &str| text.replace("%2D", "-");
+        let link = successor.map(|path| format!("</api/v1{path}>; rel=\"successor-version\""));
+        assert_eq!(reply.headers.get("link").map(|link| plain(link)), link, "{path}");
+    }
+    assert!(!server.get("/api/v1/tasks").headers.contains_key("deprecation"));
+}
+
+#[test]
 fn issues_have_the_same_verbs_as_the_commands() {
     let server = Server::start(&[]);
     let post = |path: &str, body: Value| server.post(&format!("/api/v1/issues{path}"), &body).data();
@@ -188,8 +332,12 @@ fn issues_have_the_same_verbs_as_the_commands() {
     assert_eq!(ids("/blocked"), [next]);
     assert_eq!(ids("/search?text=base"), [id.as_str()]);
     assert_eq!(ids("?labels=x"), [id.as_str()]);
-    post(&format!("/{next}/comment"), json!({ "text": "soon" }));
-    post(&format!("/{next}/update"), json!({ "priority": 0, "labels": ["y"], "notes": "n" }));
+    let change = |method: &str, path: &str, body: Option<Value>| {
+        let ask = server.ask(method, &format!("/api/v1/issues{path}"));
+        body.into_iter().fold(ask, |ask, body| ask.json(&body)).send().data()
+    };
+    post(&format!("/{next}/comments"), json!({ "text": "soon" }));
+    change("PATCH", &format!("/{next}"), Some(json!({ "priority": 0, "labels": ["y"], "notes": "n" })));
     let taken = server.ask("POST", "/api/v1/issues/claim").with("Waypost-Agent", "a").json(&json!({})).send().data();
     assert_eq!((&taken["issue"]["id"], &taken["issue"]["assignee"]), (&json!(id), &json!("a")));
     let again =
@@ -204,9 +352,9 @@ fn issues_have_the_same_verbs_as_the_commands() {
     post(&format!("/{id}/close"), json!({ "reason": "done" }));
     assert_eq!(ids("/ready"), [next]);
     post(&format!("/{id}/reopen"), json!({}));
-    post(&format!("/{next}/undepend"), json!({ "on": id }));
-    post(&format!("/{next}/depend"), json!({ "on": id, "kind": "related" }));
-    post(&format!("/{id}/delete"), json!({ "reason": "not needed" }));
+    change("DELETE", &format!("/{next}/dependencies/{id}"), None);
+    post(&format!("/{next}/dependencies"), json!({ "on": id, "kind": "related" }));
+    change("DELETE", &format!("/{id}?reason=not%20needed"), None);
     assert_eq!(server.get("/api/v1/issues/none").fails(404), "not_found");
     let shown = server.way(&["show", next, "--json"]).data();
     assert_eq!((&shown["priority"], &shown["comments"][0]["text"]), (&json!(0), &json!("soon")));

@@ -9,6 +9,7 @@ mod jobs;
 mod life;
 mod limits;
 mod loading;
+mod pages;
 mod replacing;
 mod repositories;
 mod roles;

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use rustix::process::Signal;
+use serde_json::Value;
 use waypost_testkit::Sandbox;
 
 pub(crate) mod agents;
@@ -46,4 +47,11 @@ pub(crate) fn interruption() -> Signal {
 
 pub(crate) fn text(path: &Path) -> &str {
     path.to_str().unwrap()
+}
+
+/// Returns a time of an answer in milliseconds since 1970.
+#[track_caller]
+pub(crate) fn moment_ms(time: &Value) -> i64 {
+    let moment: jiff::Timestamp = time.as_str().unwrap_or_else(|| panic!("{time} is no text")).parse().unwrap();
+    moment.as_millisecond()
 }

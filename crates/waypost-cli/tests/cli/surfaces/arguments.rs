@@ -50,6 +50,8 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("*", "timeout_ms", "--timeout"), "a duration with its unit"),
     (Renamed("*", "ttl_ms", "--ttl"), "a duration with its unit"),
     (Renamed("*", "worktree_id", "--worktree"), "a global option, which also takes a name, branch or path"),
+    (Absent("*", "after"), "pages are for programs: a command lists as many as its limit says"),
+    (Absent("*", "query.after"), "pages are for programs: a command lists as many as its limit says"),
     (Extra("*", "--key"), "the idempotency key: a header over HTTP"),
     (Extra("*", "--description-file"), "another way to give the description"),
     (Extra("*", "--follow"), "waits for more: events and logs are streams over HTTP"),
@@ -57,6 +59,7 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     // Agents.
     (Renamed("register_agent", "process", "--pid"), "the command finds out the rest of the identity of a process"),
     (Renamed("list_agents", "retired", "--all"), "the same word on every list"),
+    (Absent("list_agents", "limit"), "the command lists all"),
     // Issues.
     (Renamed("add_issue", "acceptance_criteria", "--acceptance"), "the short word"),
     (Renamed("add_issue", "due_at", "--due"), "also takes an offset from now"),
@@ -73,6 +76,7 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("list_issues", "labels", "--label"), "repeatable, one value each"),
     (Renamed("list_issues", "priorities", "--priority"), "also takes a range"),
     (Renamed("list_issues", "closed", "--all"), "the same word on every list"),
+    (Absent("blocked_issues", "limit"), "the command lists all"),
     (Extra("list", "--columns"), "only about the output"),
     (Renamed("search_issues", "text", "<WORD>"), "one word each, without quotation marks"),
     (Renamed("explain_issue", "issue", "--explain"), "way ready explains too"),
@@ -93,14 +97,18 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     ),
     (Renamed("list_workspaces", "machine", "--everywhere"), "the command lists this machine or all machines"),
     (Absent("list_workspaces", "limit"), "the command lists all workspaces and sums up their sizes"),
+    (Absent("list_machines", "limit"), "the command lists all"),
     // Messages.
     (Renamed("send_message", "to", "<AGENT>"), "the recipient"),
     (OneRequires("send_message", "to"), "with --reply-to and one argument, the argument is the text"),
     (OneRequires("send_message", "body"), "with --reply-to and one argument, the argument is the text"),
     (Extra("msg inbox", "--timeout"), "limits --wait"),
+    (Absent("show_thread", "limit"), "the command shows the whole thread"),
     (Renamed("ack_message", "messages", "<MSG>"), "repeatable, one value each"),
     // Repositories and worktrees.
     (Renamed("add_repository", "repository", "<PATH>"), "the command reads the record from the repository itself"),
+    (Absent("list_repositories", "limit"), "the command lists all"),
+    (Absent("list_worktrees", "limit"), "the command lists all"),
     (Renamed("remove_worktree", "id", "<WORKTREE>"), "the command finds it by name, branch and path, too"),
     (Extra("worktree rm", "--force"), "the command also removes the directory, and refuses if work would be lost"),
     // The store.
@@ -121,6 +129,7 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Extra("task assign", "--unassign"), "the operation unassigns a task if no agent is given"),
     (Extra("task claim", "--timeout"), "limits --wait"),
     // Templates.
+    (Absent("list_templates", "limit"), "the command lists all"),
     (Renamed("save_template", "body", "--plan"), "a file with the plan"),
     (Renamed("save_template", "variables", "--var-default"), "repeatable, one default each"),
     (Renamed("apply_template", "values", "--var"), "repeatable, one value each"),
@@ -248,7 +257,7 @@ impl Comparison {
             if let Some(argument) = self.argument(operation, field, all) {
                 given.insert(shown(argument));
                 self.compare_requirement(pair, field, argument);
-            } else if self.excepts(Absent(operation, path)) {
+            } else if self.excepts(Absent(operation, path)) || self.excepts(Absent("*", path)) {
                 // The row has the reason.
             } else if field.fields().is_empty() {
                 self.wrong.push(format!("no argument of way {command} sets the field {path} of {operation}"));

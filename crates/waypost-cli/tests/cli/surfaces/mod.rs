@@ -20,7 +20,6 @@ use waypost::place::{Place, Request};
 use waypost::session::Session;
 use waypost_core::model::EventQuery;
 use waypost_core::op::ListEvents;
-use waypost_core::time::Timestamp;
 use waypost_testkit::{Run, Sandbox};
 
 use crate::across::check_ids;
@@ -177,7 +176,14 @@ fn envelope(text: &str) -> Option<Value> {
 }
 
 /// The operations of a server, with their address each.
-struct Routes(BTreeMap<String, (bool, String)>);
+struct Routes(BTreeMap<String, Route>);
+
+/// The address of an operation, and whether it only reads.
+struct Route {
+    method: String,
+    path: String,
+    is_read: bool,
+}
 
 impl Routes {
     fn of(server: &Server) -> Routes {
@@ -188,7 +194,8 @@ impl Routes {
                 let name = route["operationId"].as_str().unwrap().to_owned();
                 // Streams, health checks and the like are not operations.
                 if server.post(&format!("/api/v1/op/{name}"), &json!({ "no such argument": 0 })).status != 404 {
-                    routes.insert(name, (method == "get", path.clone()));
+                    let is_read = route["x-effect"] == "read";
+                    routes.insert(name, Route { method: method.to_uppercase(), path: path.clone(), is_read });
                 }
             }
         }
@@ -196,20 +203,21 @@ impl Routes {
     }
 
     fn is_read(&self, operation: &str) -> bool {
-        self.0[operation].0
+        self.0[operation].is_read
     }
 
     /// Calls the operation at its REST address.
     fn ask(&self, server: &Server, stage: &Stage, case: &Case) -> Value {
-        let (is_get, path) = &self.0[case.operation];
+        let Route { method, path, .. } = &self.0[case.operation];
+        let has_query = method == "GET" || method == "DELETE";
         let Value::Object(mut arguments) = stage.filled_json(&case.arguments) else { panic!("no object") };
         let mut path = path.clone();
-        if let Some((_, key)) = path.clone().split_once('{') {
+        while let Some((_, key)) = path.clone().split_once('{') {
             let key = key.split('}').next().unwrap();
             let value = arguments.remove(key).unwrap_or_else(|| panic!("{} needs {key}", case.operation));
             path = path.replace(&format!("{{{key}}}"), &value.as_str().unwrap().replace('/', "%2F"));
         }
-        if *is_get && !arguments.is_empty() {
+        if has_query && !arguments.is_empty() {
             let text = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let pairs = arguments.iter().flat_map(|(name, value)| {
                 // A list is a parameter that is given several times.
@@ -219,8 +227,8 @@ impl Routes {
             path = format!("{path}?{}", pairs.collect::<Vec<_>>().join("&"));
             arguments = Map::new();
         }
-        let ask = server.ask(if *is_get { "GET" } else { "POST" }, &path);
-        let ask = if *is_get { ask } else { ask.json(&Value::Object(arguments)) };
+        let ask = server.ask(method, &path);
+        let ask = if has_query { ask } else { ask.json(&Value::Object(arguments)) };
         self.send(case, ask)
     }
 
@@ -247,21 +255,6 @@ fn over_mcp(client: &mut Client, stage: &Stage, case: &Case, tool: &str, argumen
     let mut answer = client.request("tools/call", &json!({ "name": tool, "arguments": arguments }));
     assert_eq!(answer["result"]["isError"], false, "{}: {answer}", case.operation);
     answer["result"]["structuredContent"].take()
-}
-
-/// Writes moments as MCP does.
-fn with_moments(value: &Value) -> Value {
-    let moment = |key: &str, value: &Value| match value.as_i64() {
-        Some(millis) if key.ends_with("_at") => {
-            json!(Timestamp::from_millis(millis).to_string())
-        }
-        _ => with_moments(value),
-    };
-    match value {
-        Value::Array(items) => items.iter().map(with_moments).collect(),
-        Value::Object(fields) => fields.iter().map(|(key, value)| (key.clone(), moment(key, value))).collect(),
-        other => other.clone(),
-    }
 }
 
 /// Finds where `said` differs from `expected`. Where it may choose fields, only those that it has count.
@@ -389,7 +382,7 @@ fn run_story(story: &[Case], is_shared: bool, differences: &mut Differences, ask
             let said = over_cli(sandboxes[2], stage, case);
             note(differences, case, Surface::Cli, &stage.normal(&expected), &stage.normal(&said));
             if let Some((tool, arguments)) = &case.mcp {
-                let expected = with_moments(&routes.ask_by_name(&server, stage, case)["data"]);
+                let expected = routes.ask_by_name(&server, stage, case)["data"].take();
                 let said = over_mcp(&mut reader, stage, case, tool, arguments);
                 note(differences, case, Surface::Mcp, &stage.normal(&expected), &stage.normal(&said));
             }
@@ -412,7 +405,7 @@ fn run_story(story: &[Case], is_shared: bool, differences: &mut Differences, ask
         note(differences, case, Surface::Cli, &expected, &stages[0].normal(&by_command));
         note(differences, case, Surface::Cli, &left_http, &left_cli);
         if let Some(said) = by_tool {
-            note(differences, case, Surface::Mcp, &with_moments(&expected["data"]), &stages[1].normal(&said));
+            note(differences, case, Surface::Mcp, &expected["data"], &stages[1].normal(&said));
             note(differences, case, Surface::Mcp, &left_http, &left_mcp);
         }
     }

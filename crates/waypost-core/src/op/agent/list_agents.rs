@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::id::{AgentId, TaskId, WorktreeId};
 use crate::model::{Agent, AgentStatus, Lease, Role, Task};
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::page::{self, Cursor};
 use crate::time::{Timestamp, never_as_null};
 use crate::work::places::{Places, WorktreeSummary};
 use crate::work::{find, lease};
@@ -35,6 +36,13 @@ pub struct ListAgents {
     /// Only agents of worktrees of this repository: its id, name or path.
     #[serde(default)]
     pub repository: Option<String>,
+    /// The position after which the page begins: `next` of the page before.
+    #[serde(default)]
+    pub after: Option<Cursor<(String, AgentId)>>,
+    /// The maximum number of results.
+    #[serde(default = "page::default_limit")]
+    #[schemars(range(min = 1))]
+    pub limit: u32,
 }
 
 /// The answer to [`ListAgents`].
@@ -42,6 +50,9 @@ pub struct ListAgents {
 pub struct AgentList {
     /// The agents, by name.
     pub agents: Vec<AgentView>,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    pub next: Option<Cursor<(String, AgentId)>>,
 }
 
 impl Operation for ListAgents {
@@ -53,6 +64,7 @@ impl Operation for ListAgents {
 
 impl StoreOperation for ListAgents {
     fn run(self, cx: &mut OpContext<'_>) -> Result<AgentList> {
+        page::fetched(self.limit)?;
         let is_wanted = |agent: &Agent| {
             self.role.is_none_or(|role| agent.role == role)
                 && self.capability.as_ref().is_none_or(|capability| agent.capabilities.contains(capability))
@@ -72,9 +84,12 @@ impl StoreOperation for ListAgents {
             is_there(&agent.worktree_id) || held.into_iter().any(|lease| is_there(&lease.worktree_id))
         };
         let all = cx.tx.agent_list()?.into_iter();
-        let agents = all.filter(|agent| is_wanted(agent) && works_there(agent)).collect();
+        let mut agents: Vec<_> = all.filter(|agent| is_wanted(agent) && works_there(agent)).collect();
+        let key = |agent: &Agent| (agent.name.clone(), agent.id.clone());
+        page::skip(&mut agents, self.after.as_ref(), key);
+        let next = page::cut(&mut agents, self.limit, key);
         let tasks = lease::tasks_of(cx, &leases)?;
-        Ok(AgentList { agents: AgentView::all(cx, agents, leases, &tasks)? })
+        Ok(AgentList { agents: AgentView::all(cx, agents, leases, &tasks)?, next })
     }
 }
 

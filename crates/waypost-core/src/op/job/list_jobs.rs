@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::id::WorktreeId;
+use crate::id::{JobId, WorktreeId};
 use crate::model::{Job, JobQuery, JobStatus, WorkspaceStatus};
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::page::{self, Cursor};
+use crate::time::Timestamp;
 use crate::work::places::{Places, WorktreeSummary};
 use crate::work::{find, lease};
 
@@ -32,8 +34,12 @@ pub struct ListJobs {
     /// Only jobs that work on this repository: its id, name or path.
     #[serde(default)]
     pub repository: Option<String>,
+    /// The position after which the page begins: `next` of the page before.
+    #[serde(default)]
+    pub after: Option<Cursor<(Timestamp, JobId)>>,
     /// The maximum number of results.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub limit: Option<u32>,
 }
 
@@ -41,7 +47,7 @@ impl ListJobs {
     /// Lists all jobs that have not ended.
     pub fn live() -> ListJobs {
         let limit = Some(u32::MAX);
-        ListJobs { status: None, live: true, task: None, worktree_id: None, repository: None, limit }
+        ListJobs { status: None, live: true, task: None, worktree_id: None, repository: None, after: None, limit }
     }
 }
 
@@ -50,6 +56,9 @@ impl ListJobs {
 pub struct JobList {
     /// The jobs, newest first.
     pub jobs: Vec<JobView>,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    pub next: Option<Cursor<(Timestamp, JobId)>>,
 }
 
 /// A job, with the names of its repository, task and agent, its worktree, and the state of its workspace.
@@ -98,15 +107,18 @@ impl StoreOperation for ListJobs {
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobList> {
         let task_id = self.task.as_deref().map(|reference| find::task(cx, reference, None)).transpose()?;
         find::check_worktree(cx, self.worktree_id.as_ref())?;
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
         let query = JobQuery {
             worktree_id: self.worktree_id,
             repositories: find::chosen_repositories(cx, self.repository.as_deref())?,
             task_id: task_id.map(|task| task.id),
             status: self.status,
             is_live: self.live,
-            limit: self.limit.unwrap_or(DEFAULT_LIMIT),
+            after: self.after,
+            limit: page::fetched(limit)?,
         };
-        let found = cx.tx.job_list(&query)?.into_iter();
-        Ok(JobList { jobs: found.map(|job| JobView::of(cx, job)).collect::<Result<_>>()? })
+        let mut found = cx.tx.job_list(&query)?;
+        let next = page::cut(&mut found, limit, |job| (job.created_at, job.id.clone()));
+        Ok(JobList { jobs: found.into_iter().map(|job| JobView::of(cx, job)).collect::<Result<_>>()?, next })
     }
 }

@@ -7,19 +7,38 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{JobQuery, Machine, WorkspaceQuery};
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::page::{self, Cursor};
 
 /// The time after which a worker that does not report is not there any more. It reports several times as often.
 const WORKER_TIMEOUT_MS: i64 = 90_000;
 
 /// Lists the machines that have run a worker or a job in this store.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ListMachines {}
+pub struct ListMachines {
+    /// The position after which the page begins: `next` of the page before.
+    #[serde(default)]
+    pub after: Option<Cursor<String>>,
+    /// The maximum number of results.
+    #[serde(default = "page::default_limit")]
+    #[schemars(range(min = 1))]
+    pub limit: u32,
+}
+
+impl ListMachines {
+    /// Lists all of them on one page.
+    pub fn all() -> ListMachines {
+        ListMachines { after: None, limit: u32::MAX }
+    }
+}
 
 /// The answer to [`ListMachines`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineList {
     /// The machines, by name.
     pub machines: Vec<MachineView>,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    pub next: Option<Cursor<String>>,
 }
 
 /// A machine, with its work.
@@ -49,7 +68,11 @@ impl StoreOperation for ListMachines {
     const DEPENDS_ON_JOBS: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<MachineList> {
-        let mut machines: Vec<_> = cx.tx.machine_list()?.into_iter().map(|machine| view(cx, machine)).collect();
+        page::fetched(self.limit)?;
+        let mut machines = cx.tx.machine_list()?;
+        page::skip(&mut machines, self.after.as_ref(), |machine| machine.name.clone());
+        let next = page::cut(&mut machines, self.limit, |machine| machine.name.clone());
+        let mut machines: Vec<_> = machines.into_iter().map(|machine| view(cx, machine)).collect();
         for job in cx.tx.job_list(&JobQuery { is_live: true, limit: u32::MAX, ..JobQuery::default() })? {
             let on = |view: &&mut MachineView| job.machine.as_ref() == Some(&view.machine.name);
             if let Some(view) = machines.iter_mut().find(on) {
@@ -63,7 +86,7 @@ impl StoreOperation for ListMachines {
                 view.workspaces += 1;
             }
         }
-        Ok(MachineList { machines })
+        Ok(MachineList { machines, next })
     }
 }
 

@@ -7,13 +7,19 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Message, MessageState, kind};
 use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
+use crate::page::{self, Cursor};
 use crate::work::lease::Names;
 use crate::work::{agents, inbox, lease};
 
 /// Lists the messages waiting in the inbox of the caller.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct ListInbox {
+    /// The position after which the page begins: `next` of the page before.
+    #[serde(default)]
+    pub after: Option<Cursor<u64>>,
     /// The maximum number of results.
+    #[serde(default = "page::default_limit")]
+    #[schemars(range(min = 1))]
     pub limit: u32,
     /// Do not mark the messages as presented.
     #[serde(default)]
@@ -27,6 +33,9 @@ pub struct Inbox {
     pub messages: Vec<MessageView>,
     /// The total number of waiting messages.
     pub unread: u64,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    pub next: Option<Cursor<u64>>,
 }
 
 impl Operation for ListInbox {
@@ -40,13 +49,15 @@ impl Operation for ListInbox {
 impl StoreOperation for ListInbox {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Inbox> {
         let reader = agents::caller(cx)?;
-        let mut messages = cx.tx.message_list(&reader.id, cx.now, self.limit)?;
+        let after = self.after.map_or(0, |Cursor(number)| number);
+        let mut messages = cx.tx.message_list(&reader.id, cx.now, after, page::fetched(self.limit)?)?;
+        let next = page::cut(&mut messages, self.limit, |message| message.number);
         if !self.peek {
             inbox::advance(cx, &mut messages, MessageState::Presented, kind::MESSAGE_PRESENTED)?;
         }
         let unread = cx.tx.message_count(&reader.id, cx.now)?;
         let messages = messages.into_iter().map(|message| MessageView::of(cx, message)).collect::<Result<_>>()?;
-        Ok(Inbox { messages, unread })
+        Ok(Inbox { messages, unread, next })
     }
 }
 

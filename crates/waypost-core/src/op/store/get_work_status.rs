@@ -156,7 +156,7 @@ impl StoreOperation for GetWorkStatus {
         issues.retain(|seen| seen.lease.subject.parse::<TaskId>().is_err() && is_here(&seen.lease.worktree_id));
         let (messages, unread) = match agents::known_caller(cx)? {
             Some(reader) => {
-                let waiting = cx.tx.message_list(&reader.id, cx.now, self.limit)?;
+                let waiting = cx.tx.message_list(&reader.id, cx.now, 0, self.limit)?;
                 let messages = waiting.into_iter().map(|message| MessageView::named(message, &names)).collect();
                 (messages, cx.tx.message_count(&reader.id, cx.now)?)
             }

@@ -7,6 +7,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Event, EventQuery};
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::page::{self, Cursor};
 
 /// Lists events.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -20,8 +21,11 @@ pub struct ListEvents {
 pub struct EventList {
     /// The events: newest first, or oldest first after [`EventQuery::since`].
     pub events: Vec<Event>,
-    /// The value of `since` for the next call, which continues without gap or repetition.
-    pub next: u64,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    pub next: Option<Cursor<u64>>,
+    /// The value of `since` for a later call, which continues with newer events without gap or repetition.
+    pub position: u64,
     /// The sequence of the store's newest event.
     pub last: u64,
 }
@@ -40,13 +44,15 @@ impl StoreOperation for ListEvents {
         {
             return Err(Error::not_found(format!("no worktree {id}")));
         }
-        let (events, last) = (cx.tx.event_list(&self.query)?, cx.tx.event_last()?);
-        let is_full = events.len() >= usize::try_from(self.query.limit).unwrap_or(usize::MAX);
-        // A page that is not full reaches up to the newest event.
-        let next = match (self.query.since, events.last()) {
-            (Some(_), Some(newest)) if is_full => newest.sequence,
+        let (since, limit) = (self.query.since, self.query.limit);
+        let query = EventQuery { limit: page::fetched(limit)?, ..self.query };
+        let (mut events, last) = (cx.tx.event_list(&query)?, cx.tx.event_last()?);
+        let next = page::cut(&mut events, limit, |event| event.sequence);
+        // The last page reaches up to the newest event.
+        let position = match (since, &next) {
+            (Some(_), Some(Cursor(newest))) => *newest,
             _ => last,
         };
-        Ok(EventList { events, next, last })
+        Ok(EventList { events, next, position, last })
     }
 }

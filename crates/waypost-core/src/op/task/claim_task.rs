@@ -59,7 +59,7 @@ impl StoreOperation for ClaimTask {
     const ISSUES: IssueEffect = IssueEffect::ClaimsIssue("/task/issue");
     const READ_FIRST: Option<fn(&ClaimTask) -> Option<NextTasks>> = Some(|claim| {
         let ClaimTask { workflow, worktree_id, repository, .. } = claim.clone();
-        claim.task.is_none().then_some(NextTasks { workflow, worktree_id, repository, limit: 1 })
+        claim.task.is_none().then_some(NextTasks { workflow, worktree_id, repository, after: None, limit: 1 })
     });
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Claimed> {

@@ -7,6 +7,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::Checkpoint;
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::page::{self, Cursor};
 use crate::work::find;
 use crate::work::places::{Places, WorktreeSummary};
 
@@ -24,7 +25,12 @@ pub struct ListCheckpoints {
     /// Only checkpoints before this sequence.
     #[serde(default)]
     pub before: Option<u32>,
+    /// The position after which the page begins: `next` of the page before.
+    #[serde(default)]
+    pub after: Option<Cursor<u32>>,
     /// The maximum number of results.
+    #[serde(default = "page::default_limit")]
+    #[schemars(range(min = 1))]
     pub limit: u32,
 }
 
@@ -35,6 +41,9 @@ pub struct CheckpointList {
     pub checkpoints: Vec<CheckpointView>,
     /// The total number of checkpoints.
     pub total: u32,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    pub next: Option<Cursor<u32>>,
 }
 
 /// A checkpoint, with its worktree.
@@ -72,7 +81,9 @@ impl StoreOperation for ListCheckpoints {
         let repositories = find::chosen_repositories(cx, self.repository.as_deref())?;
         let task = find::task_in(cx, &self.task, self.workflow.as_deref(), &repositories)?;
         let total = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
-        let checkpoints = cx.tx.checkpoint_list(&task.id, self.before, self.limit)?;
-        Ok(CheckpointList { checkpoints: CheckpointView::all(cx, checkpoints)?, total })
+        let before = self.before.into_iter().chain(self.after.map(|Cursor(sequence)| sequence)).min();
+        let mut checkpoints = cx.tx.checkpoint_list(&task.id, before, page::fetched(self.limit)?)?;
+        let next = page::cut(&mut checkpoints, self.limit, |checkpoint| checkpoint.sequence);
+        Ok(CheckpointList { checkpoints: CheckpointView::all(cx, checkpoints)?, total, next })
     }
 }

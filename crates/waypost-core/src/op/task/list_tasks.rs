@@ -1,13 +1,18 @@
 //! Lists tasks: those of one workflow in plan order, or those of all live workflows.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
-use crate::error::Result;
-use crate::id::WorktreeId;
-use crate::model::{TaskStatus, WorkflowQuery, WorkflowStatus};
+use crate::error::{Error, Result};
+use crate::id::{TaskId, WorkflowId, WorktreeId};
+use crate::model::{Task, TaskStatus, WorkflowQuery, WorkflowStatus};
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::page::{self, Cursor};
+use crate::time::Timestamp;
 use crate::work::claim::Scope;
 use crate::work::find::{self, ALL_REPOSITORIES};
 use crate::work::view::{self, TaskView};
@@ -33,8 +38,24 @@ pub struct ListTasks {
     /// Only tasks that a claim without a name takes in the caller's worktree, now or later.
     #[serde(default)]
     pub here: bool,
+    /// The position after which the page begins: `next` of the page before.
+    #[serde(default)]
+    pub after: Option<Cursor<TaskPosition>>,
     /// The maximum number of results.
+    #[serde(default = "page::default_limit")]
+    #[schemars(range(min = 1))]
     pub limit: u32,
+}
+
+/// The position of a task in a list.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum TaskPosition {
+    /// In [`ListTasks`]: the creation time and the id of its workflow, its place in the plan, and its id.
+    Planned(Timestamp, WorkflowId, u32, TaskId),
+    /// In [`NextTasks`](super::NextTasks): whether it is of another worktree, its priority, when it was queued, its place in
+    /// the plan, and its id.
+    Claimable(bool, u32, Timestamp, u32, TaskId),
 }
 
 /// The answer to [`ListTasks`].
@@ -44,6 +65,9 @@ pub struct TaskList {
     pub tasks: Vec<TaskView>,
     /// The number of tasks beyond the limit.
     pub more: u64,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    pub next: Option<Cursor<TaskPosition>>,
 }
 
 impl Operation for ListTasks {
@@ -63,23 +87,40 @@ impl StoreOperation for ListTasks {
             None => cx.tx.workflow_list(&WorkflowQuery {
                 statuses: WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
                 worktree_id: self.worktree_id.clone(),
-                limit: 1_000,
+                limit: u32::MAX,
                 ..WorkflowQuery::default()
             })?,
         };
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let (mut tasks, mut more) = (Vec::new(), 0);
+        page::fetched(self.limit)?;
+        let created: BTreeMap<WorkflowId, Timestamp> =
+            workflows.iter().map(|workflow| (workflow.id.clone(), workflow.created_at)).collect();
+        let key = |task: &TaskView| {
+            let Task { id, workflow_id, sequence, .. } = &task.task;
+            let created_at = created.get(workflow_id).copied().unwrap_or(Timestamp::NEVER);
+            (Reverse((created_at, workflow_id.clone())), *sequence, id.clone())
+        };
+        let last = match self.after {
+            None => None,
+            Some(Cursor(TaskPosition::Planned(created_at, workflow, sequence, task))) => {
+                Some((Reverse((created_at, workflow)), sequence, task))
+            }
+            Some(Cursor(TaskPosition::Claimable(..))) => return Err(Error::invalid("the cursor is of another list")),
+        };
+        let mut tasks = Vec::new();
         for task in view::tasks_in(cx, &workflows)? {
             let is_wanted = (self.statuses.is_empty() || self.statuses.contains(&task.task.status))
                 && (!self.claimable || task.is_claimable)
                 && scope.includes_repository(task.repository_id())
                 && (!self.here || scope.includes(&here, &task.task, task.reach, task.repository_id()));
-            if is_wanted && tasks.len() < limit {
+            if is_wanted && last.as_ref().is_none_or(|last| key(&task) > *last) {
                 tasks.push(task);
-            } else if is_wanted {
-                more += 1;
             }
         }
-        Ok(TaskList { tasks, more })
+        let found = tasks.len();
+        let next = page::cut(&mut tasks, self.limit, |task| {
+            let (Reverse((created_at, workflow)), sequence, id) = key(task);
+            TaskPosition::Planned(created_at, workflow, sequence, id)
+        });
+        Ok(TaskList { more: (found - tasks.len()) as u64, tasks, next })
     }
 }

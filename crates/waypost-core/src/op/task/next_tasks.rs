@@ -4,10 +4,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
-use crate::error::Result;
+use crate::error::{Error, Result};
 use crate::id::WorktreeId;
-use crate::op::TaskList;
+use crate::model::Task;
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::op::{TaskList, TaskPosition};
+use crate::page::{self, Cursor};
 use crate::work::claim::{self, Scope};
 use crate::work::{agents, view};
 
@@ -23,7 +25,12 @@ pub struct NextTasks {
     /// Only tasks of this repository: its id, name or path, or `all` [default: in a shared store, the caller's].
     #[serde(default)]
     pub repository: Option<String>,
+    /// The position after which the page begins: `next` of the page before. The order changes as tasks are claimed.
+    #[serde(default)]
+    pub after: Option<Cursor<TaskPosition>>,
     /// The maximum number of results.
+    #[serde(default = "page::default_limit")]
+    #[schemars(range(min = 1))]
     pub limit: u32,
 }
 
@@ -43,12 +50,31 @@ impl StoreOperation for NextTasks {
             Some(agent) => agent,
             None => agents::unregistered(cx),
         };
-        let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
-        let tasks = claim::candidates(cx, &scope, &agent, limit)?;
-        if tasks.is_empty() {
+        let last = match self.after {
+            None => None,
+            Some(Cursor(TaskPosition::Claimable(is_elsewhere, priority, queued_at, sequence, id))) => {
+                Some((is_elsewhere, priority, queued_at, sequence, id))
+            }
+            Some(Cursor(TaskPosition::Planned(..))) => return Err(Error::invalid("the cursor is of another list")),
+        };
+        let here = cx.caller.worktree.id.clone();
+        let key = |task: &Task| {
+            let is_elsewhere = scope.prefers_own_worktree() && task.worktree_id != here;
+            (is_elsewhere, task.priority, task.queued_at, task.sequence, task.id.clone())
+        };
+        // Earlier pages are found again: a claim may have changed which tasks they have.
+        let fetched = page::fetched(self.limit)?;
+        let fetched = if last.is_some() { usize::MAX } else { usize::try_from(fetched).unwrap_or(usize::MAX) };
+        let mut tasks = claim::candidates(cx, &scope, &agent, fetched)?;
+        if tasks.is_empty() && last.is_none() {
             return Err(claim::nothing_to_claim_error(cx, &scope)?);
         }
+        page::skip(&mut tasks, last.map(Cursor).as_ref(), key);
+        let next = page::cut(&mut tasks, self.limit, |task| {
+            let (is_elsewhere, priority, queued_at, sequence, id) = key(task);
+            TaskPosition::Claimable(is_elsewhere, priority, queued_at, sequence, id)
+        });
         let tasks = tasks.into_iter().map(|task| view::task(cx, task)).collect::<Result<_>>()?;
-        Ok(TaskList { tasks, more: 0 })
+        Ok(TaskList { tasks, more: 0, next })
     }
 }

@@ -5,9 +5,11 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::id::WorktreeId;
+use crate::id::{WorkspaceId, WorktreeId};
 use crate::model::{JobStatus, Workspace, WorkspaceQuery};
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::page::{self, Cursor};
+use crate::time::Timestamp;
 use crate::work::find;
 use crate::work::places::{Places, WorktreeSummary};
 
@@ -29,8 +31,12 @@ pub struct ListWorkspaces {
     /// Only workspaces of this repository: its id, name or path.
     #[serde(default)]
     pub repository: Option<String>,
+    /// The position after which the page begins: `next` of the page before.
+    #[serde(default)]
+    pub after: Option<Cursor<(Timestamp, WorkspaceId)>>,
     /// The maximum number of results.
     #[serde(default)]
+    #[schemars(range(min = 1))]
     pub limit: Option<u32>,
 }
 
@@ -39,6 +45,9 @@ pub struct ListWorkspaces {
 pub struct WorkspaceList {
     /// The workspaces, newest first.
     pub workspaces: Vec<WorkspaceView>,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    pub next: Option<Cursor<(Timestamp, WorkspaceId)>>,
 }
 
 /// A workspace, with its repository, task and job status.
@@ -88,16 +97,19 @@ impl StoreOperation for ListWorkspaces {
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkspaceList> {
         find::check_worktree(cx, self.worktree_id.as_ref())?;
+        let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
         let query = WorkspaceQuery {
             worktree_id: self.worktree_id,
             repositories: find::chosen_repositories(cx, self.repository.as_deref())?,
             machine: self.machine,
             job_id: None,
             all: self.all,
-            limit: self.limit.unwrap_or(DEFAULT_LIMIT),
+            after: self.after,
+            limit: page::fetched(limit)?,
         };
-        let found = cx.tx.workspace_list(&query)?.into_iter();
-        let workspaces = found.map(|workspace| WorkspaceView::of(cx, workspace)).collect::<Result<_>>()?;
-        Ok(WorkspaceList { workspaces })
+        let mut found = cx.tx.workspace_list(&query)?;
+        let next = page::cut(&mut found, limit, |workspace| (workspace.created_at, workspace.id.clone()));
+        let workspaces = found.into_iter().map(|workspace| WorkspaceView::of(cx, workspace)).collect::<Result<_>>()?;
+        Ok(WorkspaceList { workspaces, next })
     }
 }

@@ -11,15 +11,17 @@ use std::borrow::Cow;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::json;
 use serde_json::value::RawValue;
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::record::Record;
 use waypost_core::model::Lease;
 use waypost_core::op::Operation;
+use waypost_core::page::Cursor;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result, path_text};
-use waypost_ledger::{Index, Summary};
+use waypost_ledger::{Index, Position, Summary, Window};
 
 use crate::claims::{self, Held};
 use crate::history;
@@ -85,6 +87,8 @@ pub struct FoundIssues {
     pub records: Vec<(Record, usize)>,
     /// Whether there are more than the limit.
     pub has_more: bool,
+    /// The position of the next page, if the caller wanted the records.
+    pub next: Option<Position>,
 }
 
 /// An issue with its computed state and its related issues.
@@ -105,13 +109,23 @@ pub struct IssueDetails {
     pub parts: Vec<Summary>,
 }
 
-/// Selects issues from the index, at most as many as the second argument says.
-pub type Selector<'a> = Box<dyn Fn(&Index, Option<usize>) -> Result<Vec<Summary>> + 'a>;
+/// Selects a part of a list of issues from the index.
+pub type Selector<'a> = Box<dyn Fn(&Index, Window) -> Result<Vec<Summary>> + 'a>;
 
 /// A query that lists issues.
 pub trait IssueQuery {
-    /// Returns the maximum number of issues; 0 for all.
+    /// Returns the maximum number of issues.
     fn limit(&self) -> usize;
+
+    /// Returns the position after which the list begins.
+    fn after(&self) -> Option<Position> {
+        None
+    }
+
+    /// Returns the position of an issue in the list; none if the list has no further pages.
+    fn position(&self, _index: &Index, _issue: &Summary) -> Result<Option<Position>> {
+        Ok(None)
+    }
 
     /// Checks and prepares the query, and returns the function that runs it.
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>>;
@@ -138,17 +152,19 @@ impl IssueContext {
     pub fn find(&self, query: &impl IssueQuery, with_records: bool) -> Result<FoundIssues> {
         let limit = query.limit();
         // One more than the limit shows whether there are more.
-        let fetched = (limit > 0).then(|| limit.saturating_add(1));
+        let window = Window { limit: Some(limit.saturating_add(1)), after: query.after() };
         let select = query.selector(self)?;
         self.with_index(|index| {
-            let mut summaries = select(index, fetched)?;
-            let has_more = limit > 0 && summaries.len() > limit;
-            if has_more {
-                summaries.truncate(limit);
-            }
+            let mut summaries = select(index, window.clone())?;
+            let has_more = summaries.len() > limit;
+            summaries.truncate(limit);
             let read = if with_records { summaries.as_slice() } else { &[] };
             let records = read.iter().map(|summary| index.record(summary)).collect::<Result<_>>()?;
-            Ok(FoundIssues { summaries, records, has_more })
+            let next = match read.last() {
+                Some(last) if has_more => query.position(index, last)?,
+                _ => None,
+            };
+            Ok(FoundIssues { summaries, records, has_more, next })
         })
     }
 
@@ -250,8 +266,10 @@ impl IssueContext {
 
     /// Runs a query of a request.
     fn list(&self, query: &impl IssueQuery) -> Result<IssueList> {
+        check_limit(query.limit())?;
         let found = self.find(query, true)?;
-        Ok(IssueList { issues: self.shown_all(&found.records)?, has_more: found.has_more })
+        let next = found.next.map(Cursor);
+        Ok(IssueList { issues: self.shown_all(&found.records)?, has_more: found.has_more, next })
     }
 
     /// Applies the change of a request, and returns the changed issue.
@@ -272,6 +290,11 @@ impl IssueContext {
     fn warn(&self, warning: String) {
         self.warnings.add([warning]);
     }
+}
+
+/// Refuses a page without issues, for which no caller asks.
+fn check_limit(limit: usize) -> Result<()> {
+    if limit == 0 { Err(Error::invalid("limit must be at least 1")) } else { Ok(()) }
 }
 
 /// Reads the index. Returns warnings about conflict markers and unreadable lines too.
@@ -348,20 +371,92 @@ impl JsonSchema for IssueRecord {
         "Issue".into()
     }
 
-    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        let text = |about: &str| json!({ "type": ["string", "null"], "description": about });
+        let time = |about: &str| json!({ "type": ["string", "null"], "format": "date-time", "description": about });
         json_schema!({
             "type": "object",
-            "description": "An issue: all its fields as in its ledger, and its repository.",
-            "required": ["id"],
+            "description": "An issue: all its fields as in its ledger, also those of other tools, and its repository. \
+                Fields without a value are left out.",
+            "required": ["id", "title", "source_repo"],
             "properties": {
-                "id": { "type": "string" },
-                "title": { "type": "string" },
-                "status": { "type": "string" },
-                "source_repo": { "type": ["string", "null"] },
+                "id": { "type": "string", "description": "The id, the same in all clones." },
+                "title": { "type": "string", "description": "The title, one line." },
+                "description": text("The problem or the goal."),
+                "design": text("The planned solution."),
+                "acceptance_criteria": text("The conditions for closing it."),
+                "notes": text("Notes taken while working on it."),
+                "status": { "type": "string", "description": "open, in_progress, blocked, closed or another word." },
+                "priority": { "type": "integer", "description": "0 (highest) to 4." },
+                "issue_type": { "type": "string", "description": "bug, feature, task, epic, chore or another word." },
+                "assignee": text("The person or agent who works on it."),
+                "owner": text("The person or agent who is responsible for it."),
+                "created_at": time("Creation time."),
+                "created_by": text("The author who created it."),
+                "updated_at": time("Time of the last change."),
+                "closed_at": time("Time of closing."),
+                "close_reason": text("Reason for closing."),
+                "due_at": time("Due time."),
+                "defer_until": time("The time until which it is deferred."),
+                "estimated_minutes": { "type": ["integer", "null"], "description": "Estimated effort." },
+                "external_ref": text("The id in another tracker."),
+                "labels": { "type": ["array", "null"], "items": { "type": "string" }, "description": "The labels." },
+                "dependencies": {
+                    "type": ["array", "null"],
+                    "items": generator.subschema_for::<IssueDependency>(),
+                    "description": "The issues it depends on.",
+                },
+                "comments": {
+                    "type": ["array", "null"],
+                    "items": generator.subschema_for::<IssueComment>(),
+                    "description": "The comments.",
+                },
+                "parent_id": text("The parent issue."),
+                "visibility": text("local or proposed; canonical issues have none."),
+                "source_repo": text("The path of its repository."),
             },
             "additionalProperties": true,
         })
     }
+}
+
+/// A dependency in the record of an issue. Only for the description of [`IssueRecord`].
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "records keep the spelling of their ledger")]
+struct IssueDependency {
+    /// The issue itself.
+    issue_id: Option<String>,
+    /// The other issue.
+    depends_on_id: String,
+    /// blocks, parent-child, related, discovered-from or another word.
+    r#type: Option<String>,
+    /// Creation time.
+    created_at: Option<Timestamp>,
+    /// The author.
+    created_by: Option<String>,
+}
+
+/// A comment in the record of an issue. Only for the description of [`IssueRecord`].
+#[derive(JsonSchema)]
+#[expect(dead_code, reason = "records keep the spelling of their ledger")]
+struct IssueComment {
+    /// Its id: text, or a number in ledgers of other tools.
+    id: IssueCommentId,
+    /// The author.
+    author: Option<String>,
+    /// The text.
+    text: Option<String>,
+    /// Creation time.
+    created_at: Option<Timestamp>,
+}
+
+/// The id of a comment.
+#[derive(JsonSchema)]
+#[schemars(untagged, inline)]
+#[expect(dead_code, reason = "records keep the spelling of their ledger")]
+enum IssueCommentId {
+    Text(String),
+    Number(i64),
 }
 
 /// A page of issues.
@@ -371,12 +466,15 @@ pub struct IssueList {
     pub issues: Vec<IssueRecord>,
     /// Whether there are more.
     pub has_more: bool,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    pub next: Option<Cursor<Position>>,
 }
 
 #[cfg(test)]
 mod tests {
     use schemars::generate::SchemaSettings;
-    use serde_json::{Value, json};
+    use serde_json::Value;
 
     use super::*;
 

@@ -5,9 +5,10 @@ use serde::{Deserialize, Serialize};
 use waypost_core::ledger::issue::parse_time_ago;
 use waypost_core::ledger::vocabulary;
 use waypost_core::op::{Effect, Operation};
+use waypost_core::page::{self, Cursor};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_ledger::{Filter, Range, Sort, Summary};
+use waypost_ledger::{Filter, Index, Order, Position, Range, Sort, Summary, Window};
 
 use super::{IssueContext, IssueList, IssueOperation, IssueQuery, IssueRecord, Selector};
 use crate::claims;
@@ -63,7 +64,10 @@ pub struct ListIssues {
     pub sort: Option<String>,
     /// Reverse the order.
     pub reverse: bool,
-    /// Maximum number of results; 0 for all.
+    /// The position after which the page begins: `next` of the page before.
+    pub after: Option<Cursor<Position>>,
+    /// Maximum number of results.
+    #[schemars(range(min = 1))]
     pub limit: Option<usize>,
     /// Repository whose ledger to use: the id or name of a configured one, or a path except
     /// over HTTP.
@@ -108,6 +112,12 @@ impl ListIssues {
     }
 }
 
+impl ListIssues {
+    fn sort(&self) -> Result<Sort> {
+        Ok(self.sort.as_deref().map(Sort::parse).transpose()?.unwrap_or_default())
+    }
+}
+
 impl Operation for ListIssues {
     const NAME: &'static str = "list_issues";
     const SUMMARY: &'static str = "List issues";
@@ -130,10 +140,17 @@ impl IssueQuery for ListIssues {
         self.limit.unwrap_or(50)
     }
 
+    fn after(&self) -> Option<Position> {
+        self.after.as_ref().map(|Cursor(position)| position.clone())
+    }
+
+    fn position(&self, index: &Index, issue: &Summary) -> Result<Option<Position>> {
+        index.position(&self.sort()?.order(self.reverse), &issue.id).map(Some)
+    }
+
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
-        let filter = self.filter(context.now)?;
-        let sort = self.sort.as_deref().map(Sort::parse).transpose()?.unwrap_or_default();
-        Ok(Box::new(move |index, limit| index.list(&filter.with_full_parent(index)?, sort, self.reverse, limit)))
+        let (filter, sort) = (self.filter(context.now)?, self.sort()?);
+        Ok(Box::new(move |index, window| index.list(&filter.with_full_parent(index)?, sort, self.reverse, window)))
     }
 }
 
@@ -141,7 +158,10 @@ impl IssueQuery for ListIssues {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ReadyIssues {
-    /// Maximum number of results; 0 for all.
+    /// The position after which the page begins: `next` of the page before.
+    pub after: Option<Cursor<Position>>,
+    /// Maximum number of results.
+    #[schemars(range(min = 1))]
     pub limit: Option<usize>,
     /// Types, also of records that are not work, such as `agent` or `ephemeral`; empty for all issues that are work.
     pub types: Vec<String>,
@@ -172,8 +192,16 @@ impl IssueQuery for ReadyIssues {
         self.limit.unwrap_or(20)
     }
 
+    fn after(&self) -> Option<Position> {
+        self.after.as_ref().map(|Cursor(position)| position.clone())
+    }
+
+    fn position(&self, index: &Index, issue: &Summary) -> Result<Option<Position>> {
+        index.position(&Order::of_ready(), &issue.id).map(Some)
+    }
+
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
-        Ok(Box::new(|index, limit| claims::ready(index, &context.ledger, &context.held, &self.types, limit)))
+        Ok(Box::new(|index, window| claims::ready(index, &context.ledger, &context.held, &self.types, window)))
     }
 }
 
@@ -181,6 +209,13 @@ impl IssueQuery for ReadyIssues {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BlockedIssues {
+    /// The position after which the page begins: `next` of the page before.
+    #[serde(default)]
+    after: Option<Cursor<Position>>,
+    /// Maximum number of results.
+    #[serde(default = "page::default_limit")]
+    #[schemars(range(min = 1))]
+    limit: u32,
     /// Repository whose ledger to use: the id or name of a configured one, or a path except
     /// over HTTP.
     #[serde(default)]
@@ -200,15 +235,17 @@ impl IssueOperation for BlockedIssues {
     }
 
     fn run(self, context: &IssueContext) -> Result<BlockedList> {
-        let found = context.with_index(|index| {
-            let blocked = claims::blocked(index, context.now)?;
-            blocked
-                .into_iter()
-                .map(|(summary, reasons)| Ok((index.record(&summary)?, reasons)))
-                .collect::<Result<Vec<_>>>()
+        let fetched = usize::try_from(page::fetched(self.limit)?).unwrap_or(usize::MAX);
+        let window = Window { limit: Some(fetched), after: self.after.map(|Cursor(position)| position) };
+        let (found, next) = context.with_index(|index| {
+            let mut blocked = claims::blocked(index, context.now, window.clone())?;
+            let last = page::cut(&mut blocked, self.limit, |(summary, _)| summary.id.clone());
+            let next = last.map(|Cursor(id)| index.position(&Order::of_blocked(), &id)).transpose()?;
+            let found = blocked.into_iter().map(|(summary, reasons)| Ok((index.record(&summary)?, reasons)));
+            Ok((found.collect::<Result<Vec<_>>>()?, next.map(Cursor)))
         })?;
         let shown = |((record, ledger), reasons)| Ok(BlockedIssue { issue: context.shown(&record, ledger)?, reasons });
-        Ok(BlockedList { issues: found.into_iter().map(shown).collect::<Result<_>>()? })
+        Ok(BlockedList { issues: found.into_iter().map(shown).collect::<Result<_>>()?, next })
     }
 }
 
@@ -218,13 +255,23 @@ impl IssueOperation for BlockedIssues {
 pub struct SearchIssues {
     /// Words to search for.
     pub text: String,
-    /// Maximum number of results; 0 for all.
+    /// The position after which the page begins: `next` of the page before.
     #[serde(default)]
+    pub after: Option<Cursor<Position>>,
+    /// Maximum number of results.
+    #[serde(default)]
+    #[schemars(range(min = 1))]
     pub limit: Option<usize>,
     /// Repository whose ledger to use: the id or name of a configured one, or a path except
     /// over HTTP.
     #[serde(default)]
     pub repo: Option<String>,
+}
+
+impl SearchIssues {
+    fn words(&self) -> Vec<String> {
+        self.text.split_whitespace().map(str::to_owned).collect()
+    }
 }
 
 impl Operation for SearchIssues {
@@ -249,13 +296,21 @@ impl IssueQuery for SearchIssues {
         self.limit.unwrap_or(50)
     }
 
+    fn after(&self) -> Option<Position> {
+        self.after.as_ref().map(|Cursor(position)| position.clone())
+    }
+
+    fn position(&self, index: &Index, issue: &Summary) -> Result<Option<Position>> {
+        index.search_position(&self.words(), &issue.id).map(Some)
+    }
+
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
-        let words: Vec<String> = self.text.split_whitespace().map(str::to_owned).collect();
+        let words = self.words();
         if words.is_empty() {
             return Err(Error::invalid("text must contain at least one word"));
         }
         context.ledger.make_searchable(|| {})?;
-        Ok(Box::new(move |index, limit| index.search(&words, limit)))
+        Ok(Box::new(move |index, window| index.search(&words, window)))
     }
 }
 
@@ -342,6 +397,9 @@ pub(super) struct BlockedIssue {
 pub(super) struct BlockedList {
     /// The issues.
     issues: Vec<BlockedIssue>,
+    /// The position of the next page: `after` of the next call. Null on the last page.
+    #[serde(default)]
+    next: Option<Cursor<Position>>,
 }
 
 /// An issue with its computed state.

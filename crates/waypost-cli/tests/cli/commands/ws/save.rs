@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use crate::support::jobs::{Shop, path};
+use crate::support::moment_ms;
 
 /// All files, links and directories of a tree with their content, without the version control tool's own directory.
 fn files(root: &Path) -> BTreeMap<PathBuf, String> {
@@ -298,7 +299,7 @@ fn everything_saved_is_in_one_list_with_time_size_and_origin_and_can_be_deleted(
     let expected = [format!("Workspace {id}"), format!("Workspace {copied}"), format!("Worktree {}", topic.display())];
     assert_eq!(origins.iter().collect::<std::collections::BTreeSet<_>>(), expected.iter().collect());
     for one in &all {
-        assert!(one["time"].as_i64().unwrap() > 1_600_000_000_000 && one["size"].as_u64().unwrap() > 0, "{one}");
+        assert!(moment_ms(&one["time"]) > 1_600_000_000_000 && one["size"].as_u64().unwrap() > 0, "{one}");
         assert!(path(&one["kept_in"]).exists(), "{one}");
     }
     let shown = shop.way(["ws", "snapshots"]).ok().stdout;
