@@ -10,6 +10,7 @@ mod data;
 mod deny;
 mod dist;
 mod fuzz;
+mod generators;
 mod graph;
 mod requirements;
 mod sql;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{Result, run};
+use crate::{Result, generators, run};
 
 /// The version of jj for tests. It is built once and kept outside the checkout.
 const JJ_VERSION: &str = "0.45.1";
@@ -106,6 +106,8 @@ pub(crate) struct Tools {
     mcp_conformance: Option<PathBuf>,
     /// The agents' programs, each with its variable.
     agents: Vec<(&'static str, PathBuf)>,
+    /// A directory with generators of clients from OpenAPI.
+    generators: Option<PathBuf>,
     /// What could not be installed.
     missing: Vec<&'static str>,
 }
@@ -126,6 +128,9 @@ impl Tools {
             command.env("WAYPOST_TEST_MCP_CONFORMANCE", suite);
         }
         command.envs(self.agents.iter().map(|(variable, program)| (variable, program)));
+        if let Some(generators) = &self.generators {
+            command.env("WAYPOST_TEST_GENERATORS", generators);
+        }
         command
     }
 
@@ -150,6 +155,7 @@ pub(crate) fn install() -> Tools {
         schemathesis: find_schemathesis(),
         mcp_conformance: find_mcp_conformance(),
         agents: Vec::new(),
+        generators: cache_dir("openapi-clients", generators::VERSIONS).and_then(generators::find),
         missing: missing_packages(),
     };
     for agent in AGENTS {
@@ -163,6 +169,7 @@ pub(crate) fn install() -> Tools {
         ("the MCP client for Python", &tools.mcp_python),
         ("schemathesis", &tools.schemathesis),
         ("the conformance suite of MCP", &tools.mcp_conformance),
+        ("generators of clients", &tools.generators),
     ] {
         if found.is_none() {
             tools.missing.push(name);

@@ -18,7 +18,7 @@ pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
 pub use tools::{
-    claude, codex, copilot, find_strace, gemini, hg, jj, mcp_conformance, mcp_python, opencode, pgbouncer,
+    claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python, opencode, pgbouncer,
     schemathesis, strace, unavailable,
 };
 

@@ -108,6 +108,15 @@ fn npm_program(variable: &str, prefix: &str, file: &str, name: &str) -> PathBuf 
     require(installed(variable, prefix, &format!("node_modules/program/{file}")), name)
 }
 
+/// Returns the directory of generators of clients from OpenAPI: a Python in `python`, and Node with its modules.
+#[track_caller]
+pub fn generators() -> PathBuf {
+    const NODE: &str = "node_modules/node/bin/node";
+    let node = installed("WAYPOST_TEST_GENERATORS", "openapi-clients-", NODE);
+    let node = require(node, "the generators of clients from OpenAPI");
+    node.ancestors().nth(4).expect("the directory of the generators").to_owned()
+}
+
 /// Fails a test that this machine or user cannot run: a test that proved nothing is not a pass.
 #[track_caller]
 pub fn unavailable(why: &str) -> ! {

@@ -1,6 +1,7 @@
 //! `way serve`: the same store over a network, for callers with a token.
 
 mod access;
+mod clients;
 mod conforming;
 mod describing;
 mod following;
