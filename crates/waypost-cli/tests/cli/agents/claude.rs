@@ -64,15 +64,7 @@ fn claude_code_works_through_a_session_with_hooks_and_tools() {
 #[test]
 fn claude_code_works_in_worktrees_that_are_workspaces() {
     let desk = Desk::new("claude-code");
-    let hook = |moment: &str| {
-        let command = format!("if command -v way > /dev/null; then way hook {moment} --for claude-code; fi");
-        json!([{ "hooks": [{ "type": "command", "command": command }] }])
-    };
-    let settings = desk.repo.join(".claude/settings.json");
-    let mut known: Value = serde_json::from_str(&std::fs::read_to_string(&settings).unwrap()).unwrap();
-    known["hooks"]["WorktreeCreate"] = hook("worktree-create");
-    known["hooks"]["WorktreeRemove"] = hook("worktree-remove");
-    desk.sandbox.write(&settings, known.to_string());
+    let _ = desk.way(&["setup", "claude-code", "--worktrees"]);
     let (enter, leave) = ("EnterWorktree", json!({ "action": "remove", "discard_changes": true }));
     let model = Model::start(move |request| match request.turn {
         0 => request.call(enter, json!({ "name": "clean" })),

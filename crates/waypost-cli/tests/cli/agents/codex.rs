@@ -7,7 +7,8 @@ use waypost_testkit::{Model, ModelRequest, Turn, codex};
 
 use super::Desk;
 
-fn command(desk: &Desk, model: &Model, settings: &str) -> Command {
+/// Writes the user's settings, which name the model and trust the repository.
+fn configure(desk: &Desk, model: &Model) {
     desk.sandbox.dir("home/.codex");
     // The program runs itself under this name. It does not put it there if its home is a temporary directory.
     let helper = desk.sandbox.path("bin/codex-linux-sandbox");
@@ -19,19 +20,22 @@ fn command(desk: &Desk, model: &Model, settings: &str) -> Command {
          [model_providers.scripted]\nname = 'Scripted'\nbase_url = '{}/v1'\nwire_api = 'responses'\nenv_key = 'SCRIPTED_KEY'\n\
          request_max_retries = 0\nstream_max_retries = 0\n\
          [analytics]\nenabled = false\n\
-         [projects.'{}']\ntrust_level = 'trusted'\n{settings}",
+         [projects.'{}']\ntrust_level = 'trusted'\n",
         model.url(),
         desk.repo.display()
     );
     desk.sandbox.write("home/.codex/config.toml", config);
+}
+
+fn command(desk: &Desk) -> Command {
     let mut command = desk.command(&codex());
     command.env("SCRIPTED_KEY", "dummy");
     command
 }
 
 /// Returns a command that answers one prompt, in the sandbox that may write to the repository.
-fn prompt(desk: &Desk, model: &Model, settings: &str) -> Command {
-    let mut command = command(desk, model, settings);
+fn prompt(desk: &Desk) -> Command {
+    let mut command = command(desk);
     // Where the sandbox may write, it makes an empty .git for a while. In /tmp it would confuse other tests.
     for option in ["exclude_slash_tmp", "exclude_tmpdir_env_var"] {
         command.args(["--config", &format!("sandbox_workspace_write.{option}=true")]);
@@ -47,14 +51,15 @@ fn shell(request: &ModelRequest, line: &str) -> Turn {
 
 #[test]
 fn codex_works_through_a_session_with_hooks_and_tools() {
-    let desk = Desk::new("codex");
+    let desk = Desk::new("");
     let model = desk.model(shell);
-    let servers = desk.prints(command(&desk, &model, "").args(["mcp", "list"]));
+    configure(&desk, &model);
+    // The user agrees that the sandbox may write to Waypost's directory.
+    let _ = desk.way(&["setup", "codex", "--yes"]);
+    let servers = desk.prints(command(&desk).args(["mcp", "list"]));
     assert!(servers.lines().any(|line| line.starts_with("waypost ") && line.contains("enabled")), "{servers}");
 
-    let writable =
-        format!("[sandbox_workspace_write]\nwritable_roots = ['{}']\n", desk.repo.join(".git/waypost").display());
-    let run = desk.run(&mut prompt(&desk, &model, &writable));
+    let run = desk.run(&mut prompt(&desk));
     desk.assert_session(&model, &run);
     desk.assert_renewed_by_hook();
     desk.assert_hooks("codex", &["start", "tool", "stop"]);
@@ -82,7 +87,8 @@ fn codex_changes_issues_from_its_sandbox_with_the_tools_and_commands_name_this_w
         ),
         _ => Turn::say("Done."),
     });
-    let run = desk.run(&mut prompt(&desk, &model, ""));
+    configure(&desk, &model);
+    let run = desk.run(&mut prompt(&desk));
     let results = model.requests().last().unwrap().results.clone();
     assert_eq!(results.len(), 6, "{results:#?} {run:#?}");
     for refused in &results[..2] {

@@ -23,16 +23,18 @@ fn shell(request: &ModelRequest, line: &str) -> Turn {
 }
 
 #[test]
-fn copilot_cli_works_through_a_session_with_tools() {
-    let desk = Desk::new("");
-    desk.sandbox.dir("home/.copilot");
-    let server = json!({ "waypost": { "type": "local", "command": "way", "args": ["mcp"], "tools": ["*"] } });
-    desk.sandbox.write("home/.copilot/mcp-config.json", json!({ "mcpServers": server }).to_string());
-    let model = desk.model_without_hooks(shell);
+fn copilot_cli_works_through_a_session_with_hooks_and_tools() {
+    let desk = Desk::new("copilot");
+    let model = desk.model(shell);
     let mut prompt = command(&desk, &model);
-    prompt.args(["-p", "Paint the fence", "--allow-all-tools", "--disable-client-telemetry"]);
+    prompt.args(["-p", "Paint the fence", "--allow-all-tools", "--trust-folder", "--disable-client-telemetry"]);
     let run = desk.run(&mut prompt);
     desk.assert_session(&model, &run);
+    desk.assert_renewed_by_hook();
+    desk.assert_hooks("copilot", &["start", "tool", "stop"]);
+    let first = model.requests()[0].body.to_string();
+    assert!(first.contains("You are copilot-"), "the hook primes the session: {first}");
+    assert!(first.contains("Work in this repository is planned"), "it reads the instructions");
     // It would show its model the text and the structured content, so it gets only the text.
     let results = model.requests().last().unwrap().results.clone();
     assert!(results[1].ends_with(" P2 open | Buy more paint"), "{}", results[1]);

@@ -33,12 +33,11 @@ fn shell(request: &ModelRequest, line: &str) -> Turn {
 
 #[test]
 fn opencode_works_through_a_session_with_tools() {
-    let desk = Desk::new("");
-    let server = json!({ "waypost": { "type": "local", "command": ["way", "mcp"], "enabled": true } });
-    desk.sandbox.write(desk.repo.join("opencode.json"), json!({ "mcp": server }).to_string());
+    let desk = Desk::new("opencode");
     let model = desk.model_without_hooks(shell);
     let run = desk.run(command(&desk, &model).args(["run", "--format", "json", "Paint the fence"]));
     desk.assert_session(&model, &run);
+    assert!(model.requests()[0].body.to_string().contains("way task claim"), "it reads the instructions");
     // It shows its model the text, and not the structured content.
     let results = model.requests().last().unwrap().results.clone();
     assert!(results[1].ends_with(" P2 open | Buy more paint"), "{}", results[1]);
