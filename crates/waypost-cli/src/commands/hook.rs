@@ -51,32 +51,13 @@ pub(crate) struct Args {
     /// Event: start, compact, tool, stop, worktree-create or worktree-remove; others are ignored
     #[arg(value_name = "MOMENT")]
     moment: String,
-    /// Coding agent: claude-code, codex, copilot, cursor or gemini
+    /// Coding agent: claude-code, codex, copilot, cursor, gemini or qwen
     #[arg(long = "for", value_name = "AGENT")]
     target: String,
 }
 
-/// The name of Copilot CLI on the command line.
-const COPILOT: &str = "copilot";
-
-/// The agent that runs a hook.
-#[derive(Clone, Copy)]
-struct Caller {
-    /// Its kind.
-    agent: Agent,
-    /// The beginning of the names of its sessions.
-    name: &'static str,
-}
-
-impl Caller {
-    fn of(target: &str) -> Caller {
-        let agent = target.parse().unwrap_or(Agent::Generic);
-        Caller { agent, name: if target == COPILOT { COPILOT } else { agent.name() } }
-    }
-}
-
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let caller = Caller::of(&args.target);
+    let agent = args.target.parse().unwrap_or(Agent::Generic);
     let input = input();
     match args.moment.as_str() {
         "worktree-create" => return create_worktree(cx, &input),
@@ -85,12 +66,12 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let moment = match args.moment.as_str() {
         // Gemini CLI runs this hook before every request, to decide whether it compacts.
-        "compact" if caller.agent == Agent::Gemini && input.trigger == "auto" => "tool",
+        "compact" if agent == Agent::Gemini && input.trigger == "auto" => "tool",
         moment => moment,
     };
-    let answer = answer(cx, moment, caller, &input).unwrap_or_else(|error| {
+    let answer = answer(cx, moment, agent, &input).unwrap_or_else(|error| {
         log::debug!("the hook did nothing: {}", error.full_message());
-        empty_output(caller.agent)
+        empty_output(agent)
     });
     // Printing ignores a closed pipe.
     if !answer.is_empty() {
@@ -167,9 +148,9 @@ fn session_id(input: &HookEvent) -> Option<String> {
     (!id.is_empty()).then_some(id)
 }
 
-fn answer(cx: &mut CommandContext, moment: &str, caller: Caller, input: &HookEvent) -> Result<String> {
-    let agent = caller.agent;
-    let session_name = session_id(input).map(|session| format!("{}-{session}", caller.name));
+fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, input: &HookEvent) -> Result<String> {
+    let agent = agent;
+    let session_name = session_id(input).map(|session| format!("{}-{session}", agent.name()));
     if let (None, Some(session_name)) = (cx.place()?.agent(), &session_name) {
         cx.global.agent = Some(session_name.clone());
     }
@@ -196,7 +177,7 @@ fn answer(cx: &mut CommandContext, moment: &str, caller: Caller, input: &HookEve
     Ok(match moment {
         "start" => {
             let context = session.call_app(Prime::default())?;
-            start_output(caller, &format!("{}{}", context.text, introduction(cx, &session, agent, &name)))
+            start_output(agent, &format!("{}{}", context.text, introduction(cx, &session, agent, &name)))
         }
         "compact" if !held.is_empty() => compact_output(agent, &reminder(&name, &held)),
         _ => empty_output(agent),
@@ -298,14 +279,12 @@ fn reminder(name: &str, held: &[LeaseView]) -> String {
 }
 
 /// Formats the context of a new session as its agent expects it.
-fn start_output(caller: Caller, text: &str) -> String {
-    if caller.name == COPILOT {
-        return json!({ "additionalContext": text }).to_string();
-    }
-    match caller.agent {
+fn start_output(agent: Agent, text: &str) -> String {
+    match agent {
         Agent::Cursor => json!({ "additional_context": text }).to_string(),
+        Agent::Copilot => json!({ "additionalContext": text }).to_string(),
         Agent::Generic => text.trim_end().to_owned(),
-        Agent::ClaudeCode | Agent::Codex | Agent::Gemini => {
+        Agent::ClaudeCode | Agent::Codex | Agent::Gemini | Agent::Qwen => {
             json!({ "hookSpecificOutput": { "hookEventName": "SessionStart", "additionalContext": text } }).to_string()
         }
     }
@@ -315,7 +294,9 @@ fn start_output(caller: Caller, text: &str) -> String {
 fn compact_output(agent: Agent, text: &str) -> String {
     match agent {
         Agent::ClaudeCode | Agent::Generic => text.to_owned(),
-        Agent::Codex | Agent::Gemini => json!({ "systemMessage": text }).to_string(),
+        Agent::Codex | Agent::Gemini | Agent::Qwen => json!({ "systemMessage": text }).to_string(),
+        // It reads no answer to this event.
+        Agent::Copilot => String::new(),
         Agent::Cursor => json!({ "user_message": text }).to_string(),
     }
 }
@@ -324,6 +305,6 @@ fn compact_output(agent: Agent, text: &str) -> String {
 fn empty_output(agent: Agent) -> String {
     match agent {
         Agent::Codex | Agent::Gemini | Agent::Cursor => "{}".to_owned(),
-        Agent::ClaudeCode | Agent::Generic => String::new(),
+        Agent::ClaudeCode | Agent::Copilot | Agent::Qwen | Agent::Generic => String::new(),
     }
 }

@@ -58,24 +58,31 @@ pub(crate) enum Agent {
     ClaudeCode,
     /// Codex.
     Codex,
+    /// GitHub Copilot CLI.
+    Copilot,
     /// Cursor.
     Cursor,
     /// Gemini CLI.
     Gemini,
+    /// Qwen Code.
+    Qwen,
     /// Any other agent.
     Generic,
 }
 
 impl Agent {
-    const ALL: [Agent; 5] = [Agent::ClaudeCode, Agent::Codex, Agent::Cursor, Agent::Gemini, Agent::Generic];
+    const ALL: [Agent; 7] =
+        [Agent::ClaudeCode, Agent::Codex, Agent::Copilot, Agent::Cursor, Agent::Gemini, Agent::Qwen, Agent::Generic];
 
     /// Returns the name used on the command line.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Agent::ClaudeCode => "claude-code",
             Agent::Codex => "codex",
+            Agent::Copilot => "copilot",
             Agent::Cursor => "cursor",
             Agent::Gemini => "gemini",
+            Agent::Qwen => "qwen",
             Agent::Generic => "generic",
         }
     }

@@ -302,7 +302,14 @@ fn hooks_do_nothing_on_a_machine_without_way() {
             let path = format!("{program}:/usr/bin:/bin");
             let run = run_hook(&sandbox, &repo, &path, &command, "{\"session_id\": \"1234abcd\"}").ok();
             if event.eq_ignore_ascii_case("sessionstart") {
-                assert!(run.stdout.contains("Waypost"), "{agent}: {run:?}");
+                let answer: Value = serde_json::from_str(&run.stdout).unwrap();
+                let context = match agent {
+                    "copilot" => &answer["additionalContext"],
+                    "cursor" => &answer["additional_context"],
+                    _ => &answer["hookSpecificOutput"]["additionalContext"],
+                };
+                let name = format!("You are {agent}-1234abcd");
+                assert!(context.as_str().unwrap().contains(&name), "{agent}: {run:?}");
             }
         }
     }
