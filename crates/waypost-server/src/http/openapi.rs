@@ -78,7 +78,7 @@ pub(crate) fn document(ops: &[Op]) -> Value {
             "parameters": { "IdempotencyKey": {
                 "name": "Idempotency-Key", "in": "header", "required": false,
                 "description": "Makes a write safe to retry: a request with the same key returns the first answer.",
-                "schema": { "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-~]+$" },
+                "schema": { "type": "string", "minLength": 1, "maxLength": 200, "pattern": "^[!-$&-~]+$" },
             } },
             "securitySchemes": { "token": { "type": "http", "scheme": "bearer" } },
         },
@@ -112,7 +112,7 @@ fn rest_operation(op: &Op, id: &str, keys: &[String], generator: &mut SchemaGene
             let is_required = op.required.contains(name) && name != "limit";
             let mut schema = without_null(schema.clone());
             if name == "limit" {
-                (schema["maximum"], schema["default"]) = (json!(1000), json!(100));
+                (schema["minimum"], schema["maximum"], schema["default"]) = (json!(1), json!(1000), json!(100));
             }
             let mut parameter = json!({ "name": name, "in": "query", "required": is_required, "schema": schema });
             if schema.get("type") == Some(&json!("array")) {

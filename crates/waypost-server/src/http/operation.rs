@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
-use axum::http::{HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
 use sha2::{Digest as _, Sha256};
 use waypost_core::op::{self, Effect, ListEvents, Operation as _, TakeWorkflow};
@@ -154,7 +154,7 @@ async fn run(
         who: caller::identify(shared, &grant, &parts.headers)?,
         grant,
         from: text_header(&parts.headers, origin::HEADER)?.map(|from| Origin::from_header(&from)).transpose()?,
-        key: text_header(&parts.headers, "idempotency-key")?,
+        key: idempotency_key(&parts.headers)?,
     };
     // Before the entity tag, which tells whether the store has changed.
     shared.app.authorize(&call)?;
@@ -191,6 +191,15 @@ async fn run(
         set_tag(&mut response, &tag);
     }
     Ok(response)
+}
+
+/// Returns the key that makes a write safe to retry. An empty one is refused: without a key the write is not safe.
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<String>> {
+    let key = text_header(headers, "idempotency-key")?;
+    if key.is_none() && headers.contains_key("idempotency-key") {
+        return Err(Error::invalid("the header Idempotency-Key is empty").hint("leave it out, or send a random text"));
+    }
+    Ok(key)
 }
 
 /// Returns an entity tag for the current state of the store, as this caller sees it.

@@ -12,6 +12,7 @@ use waypost_testkit::{Run, Sandbox};
 use super::Server;
 use super::following::Stream;
 use crate::support::jobs::{JOB_COMMANDS, until};
+use crate::support::moment_ms;
 
 impl Server {
     fn with_commit() -> Server {
@@ -330,7 +331,7 @@ fn p15_p30_metrics_count_jobs_by_status_and_measure_their_setup_and_workspaces()
     let setup = value(&page, "waypost_job_setup_seconds");
     let times = [&big, &failing, &orphan, &running].map(|job| {
         let now = server.get(&format!("/api/v1/jobs/{}", job["id"].as_str().unwrap())).data();
-        now["started_at"].as_f64().unwrap() - now["created_at"].as_f64().unwrap()
+        f64::from(i32::try_from(moment_ms(&now["started_at"]) - moment_ms(&now["created_at"])).unwrap())
     });
     let average = times.iter().sum::<f64>() / 4000.0;
     assert!(setup > 0.0 && (setup - average).abs() < 0.01, "{setup} and {average}");

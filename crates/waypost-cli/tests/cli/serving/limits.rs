@@ -268,16 +268,23 @@ fn t32_lists_for_agents_are_pages_on_every_address() {
     assert_eq!(by_name.data()["tasks"].as_array().unwrap().len(), 1_000);
     assert!(by_name.body.contains("only the first 1000 entries are listed"), "the answer says so");
     assert_eq!(server.ask("GET", "/api/v1/tasks?limit=5000").by(&token).send().fails(400), "invalid");
-    // An operation without a limit.
     let registered = |number: usize| json!({ "name": format!("a{number}") });
     for number in 0..1_100 {
-        server.post("/api/v1/agents/register", &registered(number)).data();
+        server.post("/api/v1/agents", &registered(number)).data();
     }
-    let agents = server.ask("GET", "/api/v1/agents").by(&token).send();
-    assert!(agents.body.contains("only the first 1000 entries are listed"), "the answer says so");
     let count = |answer: &serde_json::Value| answer.as_array().unwrap().len();
-    assert_eq!(count(&agents.data()), 1_000);
-    assert!(count(&server.get("/api/v1/agents").data()) > 1_000, "an admin gets all");
+    for token in [&token, &server.token] {
+        let agents = server.ask("GET", "/api/v1/agents").by(token).send();
+        assert_eq!(count(&agents.data()), 100, "the default size of a page");
+        assert!(agents.json()["next"].is_string(), "the answer says where the next page begins");
+    }
+    let all = |token: &str| {
+        let ask = server.ask("POST", "/api/v1/op/list_agents").by(token);
+        ask.json(&json!({ "limit": 4_000_000_000_u32 })).send()
+    };
+    assert!(all(&token).body.contains("only the first 1000 entries are listed"), "the answer says so");
+    assert_eq!(count(&all(&token).data()["agents"]), 1_000);
+    assert!(count(&all(&server.token).data()["agents"]) > 1_000, "an admin gets all");
     // The owner's own commands get everything.
     let all = server.remote(&["task", "list", "--limit", "0", "--json"]).data();
     assert_eq!(all.as_array().unwrap().len(), 1_100);
