@@ -142,7 +142,7 @@ impl App {
         }
         let found = admit(&call)?;
         self.executor.set_defaults(&mut call);
-        let page = Page::limit(&mut call, found)?;
+        let page = Page::limit(&mut call, found);
         let reply = match found {
             Found::App(entry) => self.run_app_operation(entry, call),
             Found::Store(entry) => match &self.executor {
@@ -178,13 +178,7 @@ impl App {
             }
         };
         self.executor.set_defaults(&mut call);
-        let page = match Page::limit(&mut call, found) {
-            Ok(page) => page,
-            Err(error) => {
-                respond(Err(error));
-                return None;
-            }
-        };
+        let page = Page::limit(&mut call, found);
         match (found, &self.executor) {
             // To check a worktree of the caller, a thread waits for the store.
             (Found::Store(entry), Executor::GroupCommit(executor)) if call.from.is_none() => {

@@ -5,8 +5,7 @@ use std::sync::LazyLock;
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Value, json};
-use waypost_core::op::{Audience, Description, Effect};
-use waypost_core::{Error, Result};
+use waypost_core::op::{Description, Effect};
 
 use super::{Call, Found, Reply, Respond, operations};
 use crate::access::Role;
@@ -40,29 +39,22 @@ pub(super) enum Page {
 }
 
 impl Page {
-    /// Limits the list that a call asks for, if its caller has not all rights. An empty page is never what a caller wants,
-    /// and other programs take 0 for no limit.
-    pub(super) fn limit(call: &mut Call, found: Found) -> Result<Page> {
-        let (about, limit) = (found.about(), LIMITS.get(found.about().name));
-        let limit = limit.map(|pointer| call.arguments.pointer_mut(pointer));
-        if let Some(Some(limit)) = &limit
-            && limit.as_u64() == Some(0)
-            && about.audience == Audience::Public
-        {
-            return Err(Error::invalid("limit must be at least 1"));
-        }
+    /// Limits the list that a call asks for, if its caller has not all rights.
+    pub(super) fn limit(call: &mut Call, found: Found) -> Page {
         if call.grant.role == Role::Admin {
-            return Ok(Page::Whole);
+            return Page::Whole;
         }
-        Ok(match limit {
-            None if about.effect == Effect::Read => Page::Cut,
-            // Without a limit the operation has a smaller default, and refuses a value of another type.
-            Some(Some(limit)) if limit.as_u64().is_some_and(|limit| limit > MAX_PAGE as u64) => {
+        let Some(pointer) = LIMITS.get(found.about().name) else {
+            return if found.about().effect == Effect::Read { Page::Cut } else { Page::Whole };
+        };
+        match call.arguments.pointer_mut(pointer) {
+            // Without a limit the operation has a smaller default, and refuses 0 and a value of another type.
+            Some(limit) if limit.as_u64().is_some_and(|limit| limit > MAX_PAGE as u64) => {
                 *limit = json!(MAX_PAGE);
                 Page::Limited
             }
             _ => Page::Whole,
-        })
+        }
     }
 
     /// Cuts the lists of an answer where its operation has no limit, and warns that a list may be longer.

@@ -186,3 +186,55 @@ fn records_that_come_and_go_between_pages_move_no_other_record() {
         assert!(missed.is_empty(), "{path} misses {missed:?}");
     }
 }
+
+#[test]
+fn tools_have_the_same_pages_and_refuse_a_limit_of_0() {
+    let server = full_server();
+    let call = |tool: &str, arguments: Value| -> Value {
+        let params = json!({ "name": tool, "arguments": arguments });
+        let ask = server.ask("POST", "/mcp").with("Accept", "application/json, text/event-stream");
+        let ask = ask.with("MCP-Protocol-Version", "2025-06-18").with("Waypost-Agent", "agent0");
+        let reply = ask.json(&json!({ "jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params })).send();
+        serde_json::from_str::<Value>(&reply.body).unwrap()["result"].take()
+    };
+    for (tool, action, list, path) in [
+        ("issues", "list", "issues", "/api/v1/issues?"),
+        ("issues", "ready", "issues", "/api/v1/issues/ready?"),
+        ("messages", "inbox", "messages", "/api/v1/inbox/list?"),
+    ] {
+        let method = if tool == "messages" { "POST" } else { "GET" };
+        let whole: Vec<_> = page(&server, method, path, 1_000, None).0.iter().map(id).collect();
+        let (mut walked, mut after) = (Vec::new(), Value::Null);
+        loop {
+            let mut arguments = json!({ "do": action, "limit": 2 });
+            if after.is_string() {
+                arguments["after"] = after;
+            }
+            let mut answer = call(tool, arguments)["structuredContent"].take();
+            walked.extend(answer[list].as_array().unwrap().iter().map(id));
+            after = answer["next"].take();
+            if after.is_null() {
+                break;
+            }
+        }
+        assert_eq!(walked, whole, "{tool} {action}");
+        let refused = call(tool, json!({ "do": action, "limit": 0 }));
+        assert_eq!(refused["structuredContent"]["error"]["code"], "invalid", "{tool} {action}: {refused}");
+    }
+    for (name, method, path) in lists(&server) {
+        let message = path.split('/').nth(4).unwrap_or_default();
+        let arguments = match name.as_str() {
+            "list_events" | "list_workflows" => json!({ "query": { "limit": 0 } }),
+            "list_checkpoints" => json!({ "limit": 0, "task": "build", "workflow": "w0" }),
+            "search_issues" => json!({ "limit": 0, "text": "word" }),
+            "show_thread" => json!({ "limit": 0, "message": message }),
+            _ => json!({ "limit": 0 }),
+        };
+        let by_name = server.post(&format!("/api/v1/op/{name}"), &arguments);
+        assert_eq!(by_name.fails(400), "invalid", "{name}");
+        assert_eq!(by_name.json()["detail"], "limit must be at least 1", "{name}");
+        if method == "GET" {
+            assert_eq!(server.get(&format!("{path}&limit=0")).fails(400), "invalid", "{name}");
+        }
+    }
+}
