@@ -21,6 +21,11 @@ use waypost::transfer::{self, Move, Moved, Outcome};
 
 /// Inspect, check, back up, shrink and move the store
 #[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way db info
+  way db check
+  way db backup ~/state-backup.db
+  way db gc --older-than 90d --dry-run")]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Command,

@@ -422,7 +422,7 @@ pub fn tracked_by(dir: &Path) -> Result<Option<Vcs>> {
 }
 
 /// Refuses to take files for absent that the checked-out commit has: only a part of it may be checked out. The paths are
-/// in a worktree.
+/// in a worktree. Without jj, hg or sl, the files cannot be asked for and count as absent.
 pub fn check_absent(vcs: Vcs, root: &Path, paths: &[&str]) -> Result<()> {
     match vcs {
         Vcs::Git => {
@@ -437,6 +437,9 @@ pub fn check_absent(vcs: Vcs, root: &Path, paths: &[&str]) -> Result<()> {
         }
         Vcs::Jj => {
             let files = paths.iter().map(|path| format!("root-file:{path:?}"));
+            if !jj(root).is_installed() {
+                return Ok(());
+            }
             let list = jj(root).args(["file", "list", "--ignore-working-copy", "--revision", "@", "--"]).args(files);
             let listed = list.stdout()?;
             listed.lines().next().map_or(Ok(()), |path| {
@@ -445,6 +448,9 @@ pub fn check_absent(vcs: Vcs, root: &Path, paths: &[&str]) -> Result<()> {
         }
         Vcs::Hg | Vcs::Sl => {
             let tool = if vcs == Vcs::Sl { sl(root)? } else { hg(root) };
+            if !tool.is_installed() {
+                return Ok(());
+            }
             let files = paths.iter().map(|path| format!("path:{path}"));
             let listed = tool.args(["files", "--rev", ".", "--"]).args(files).stdout_or_none()?.unwrap_or_default();
             listed.lines().next().map_or(Ok(()), |path| {

@@ -495,6 +495,12 @@ impl Tool {
         Err(Error::unavailable(format!("{} took longer than {timeout:?} and was killed", self.name)))
     }
 
+    /// Returns whether the program is on the search path.
+    pub(crate) fn is_installed(&self) -> bool {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        std::env::split_paths(&path).any(|dir| dir.join(self.command.get_program()).is_file())
+    }
+
     fn cannot_run(&self, error: io::Error) -> Error {
         let tool = self.command.get_program().to_string_lossy().into_owned();
         let is_missing = error.kind() == io::ErrorKind::NotFound;

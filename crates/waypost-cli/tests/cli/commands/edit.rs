@@ -76,10 +76,10 @@ fn an_editor_changes_only_the_edited_fields() {
     assert_eq!(text("description"), "first\n\n# heading\nthird");
     assert_eq!(issue["labels"], serde_json::json!(["old", "new"]));
 
-    let run = edit("sed -i 's/^priority: .*/priority: high/' \"$1\"").fails(2);
+    let run = edit("sed -i 's/^priority: .*/priority: wombat/' \"$1\"").fails(2);
     assert!(run.stderr.contains("line 3") && run.stderr.contains("your text is saved in"), "{}", run.stderr);
     let kept = run.stderr.split("your text is saved in ").nth(1).unwrap().lines().next().unwrap();
-    assert!(std::fs::read_to_string(kept).unwrap().contains("priority: high"));
+    assert!(std::fs::read_to_string(kept).unwrap().contains("priority: wombat"));
     let run = edit("exit 3").fails(2);
     assert!(run.stderr.contains("the editor"), "{}", run.stderr);
     assert_eq!(sandbox.way(&repo, ["show", &id, "--json"]).data()["priority"], 2);

@@ -179,8 +179,8 @@ fn existing_attributes_are_kept() {
 fn the_driver_never_fails_on_odd_content_and_keeps_our_side_if_it_cannot_read_the_other() {
     let sandbox = sandbox();
     let dir = sandbox.dir("dir");
-    sandbox.write("dir/base", b"\xff\xfe\n");
-    sandbox.write("dir/ours", b"\xff\xfe\nnoise\n{\"id\":\"a\"");
+    sandbox.write("dir/base", b"\xff\xfe\n{\"id\":\"z\"}\n");
+    sandbox.write("dir/ours", b"\xff\xfe\n{\"id\":\"z\"}\nnoise\n{\"id\":\"a\"");
     sandbox.write("dir/theirs", "<<<<<<< x\n{\"id\":\"b\"}\n=======\n{\"id\":\"c\"}\n>>>>>>> y\n");
     let run = way(&sandbox, &dir, 0, &["merge-driver", "base", "ours", "theirs", LEDGER]).ok();
     assert_eq!(run.stdout, "");

@@ -258,7 +258,7 @@ mod tests {
             (
                 json!({ "op": "add", "title": "x", "priority": 7 }),
                 "\"7\" is not a priority",
-                Some("use 0 (highest) to 4, or P0 to P4"),
+                Some("use 0 (highest) to 4, P0 to P4, or a word: critical, high, medium, low, backlog"),
             ),
             (
                 json!({ "op": "add", "title": "x", "due_at": "soon" }),
