@@ -195,7 +195,7 @@ fn edits_checkouts_stashes_and_restored_times_are_seen_at_once() {
     assert_eq!(titles(&sandbox, &repo), ["other"]);
     sandbox.git(&repo, ["stash", "pop", "-q"]);
     assert_eq!(titles(&sandbox, &repo), ["dirty"]);
-    std::fs::remove_file(&ledger).unwrap();
+    sandbox.git(&repo, ["rm", "-qf", LEDGER]);
     assert!(titles(&sandbox, &repo).is_empty());
 }
 
