@@ -58,7 +58,7 @@ fn with_sapling<'a>(sandbox: &'a Sandbox, repo: &'a Path) -> impl Fn(&[&str]) ->
 /// Returns the calls that asked Sapling to change something.
 fn changes(asked: &Path) -> Vec<String> {
     let asked = std::fs::read_to_string(asked).unwrap();
-    let is_look = |line: &&str| ["log ", "cat ", "status "].iter().any(|look| line.starts_with(look));
+    let is_look = |line: &&str| ["log ", "cat ", "files ", "status "].iter().any(|look| line.starts_with(look));
     asked.lines().filter(|line| !is_look(line)).map(str::to_owned).collect()
 }
 
@@ -117,6 +117,8 @@ fn a_sapling_repository_that_configures_programs_is_refused() {
     let sandbox = sandbox();
     let (repo, asked) = sapling(&sandbox);
     let way = with_sapling(&sandbox, &repo);
+    // The first issue asked whether the commit has a ledger.
+    std::fs::remove_file(&asked).unwrap();
     let path = "[paths]\ndefault = https://example.org/r\n";
     for (hostile, what) in [
         ("[hooks]\npre-commit = evil\n", "hooks.pre-commit"),
