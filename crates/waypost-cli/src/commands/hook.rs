@@ -149,7 +149,6 @@ fn session_id(input: &HookEvent) -> Option<String> {
 }
 
 fn answer(cx: &mut CommandContext, moment: &str, agent: Agent, input: &HookEvent) -> Result<String> {
-    let agent = agent;
     let session_name = session_id(input).map(|session| format!("{}-{session}", agent.name()));
     if let (None, Some(session_name)) = (cx.place()?.agent(), &session_name) {
         cx.global.agent = Some(session_name.clone());

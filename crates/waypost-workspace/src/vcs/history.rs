@@ -13,7 +13,7 @@ use waypost_core::{Error, Result};
 use super::checkout::Checkout;
 use super::git_layout;
 use super::probe::is_same_place;
-use super::run::{Conversation, Git, Tool, hg, jj, sl};
+use super::run::{Conversation, Git, Tool, hg, is_not_installed, jj, sl};
 
 /// A commit.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -437,28 +437,28 @@ pub fn check_absent(vcs: Vcs, root: &Path, paths: &[&str]) -> Result<()> {
         }
         Vcs::Jj => {
             let files = paths.iter().map(|path| format!("root-file:{path:?}"));
-            if !jj(root).is_installed() {
-                return Ok(());
-            }
             let list = jj(root).args(["file", "list", "--ignore-working-copy", "--revision", "@", "--"]).args(files);
-            let listed = list.stdout()?;
+            let listed = or_not_installed(list.stdout())?;
             listed.lines().next().map_or(Ok(()), |path| {
                 Err(hidden(root, path).hint(format!("jj sparse set --add {path}, or: jj restore {path}")))
             })
         }
         Vcs::Hg | Vcs::Sl => {
             let tool = if vcs == Vcs::Sl { sl(root)? } else { hg(root) };
-            if !tool.is_installed() {
-                return Ok(());
-            }
             let files = paths.iter().map(|path| format!("path:{path}"));
-            let listed = tool.args(["files", "--rev", ".", "--"]).args(files).stdout_or_none()?.unwrap_or_default();
+            let listed = tool.args(["files", "--rev", ".", "--"]).args(files).stdout_or_none();
+            let listed = or_not_installed(listed.map(Option::unwrap_or_default))?;
             listed.lines().next().map_or(Ok(()), |path| {
                 Err(hidden(root, path).hint(format!("hg revert {path}, or to begin a new one: hg forget {path}")))
             })
         }
         Vcs::None => Ok(()),
     }
+}
+
+/// Takes the list of a tool that is not installed for empty.
+fn or_not_installed(listed: Result<String>) -> Result<String> {
+    listed.or_else(|error| if is_not_installed(&error) { Ok(String::new()) } else { Err(error) })
 }
 
 fn hidden(root: &Path, path: &str) -> Error {

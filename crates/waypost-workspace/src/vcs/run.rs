@@ -44,6 +44,14 @@ const ALLOWED_PROTOCOLS: &str = "file:git:http:https:ssh";
 /// Fixes the program that answers a fetch. A repository's configuration could name any program here.
 pub(crate) const UPLOAD_PACK: &str = "--upload-pack=git-upload-pack";
 
+/// The beginning of the hint to install a tool.
+const INSTALL: &str = "install ";
+
+/// Returns whether a command failed because its tool is not installed.
+pub(crate) fn is_not_installed(error: &Error) -> bool {
+    error.hints().iter().any(|hint| hint.starts_with(INSTALL))
+}
+
 /// The user's own settings for commands that use the network.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NetworkOptions {
@@ -495,17 +503,11 @@ impl Tool {
         Err(Error::unavailable(format!("{} took longer than {timeout:?} and was killed", self.name)))
     }
 
-    /// Returns whether the program is on the search path.
-    pub(crate) fn is_installed(&self) -> bool {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        std::env::split_paths(&path).any(|dir| dir.join(self.command.get_program()).is_file())
-    }
-
     fn cannot_run(&self, error: io::Error) -> Error {
         let tool = self.command.get_program().to_string_lossy().into_owned();
         let is_missing = error.kind() == io::ErrorKind::NotFound;
         let cannot_run = Error::unavailable(format!("cannot run {tool}")).because(error);
-        if is_missing { cannot_run.hint(format!("install {tool}")) } else { cannot_run }
+        if is_missing { cannot_run.hint(format!("{INSTALL}{tool}")) } else { cannot_run }
     }
 
     /// The command as a user would type it, without hardening settings and passwords.
