@@ -168,9 +168,9 @@ impl RaceRepositories {
         repositories.git(&["commit", "-q", "-m", "ledger"]);
         repositories.git(&["push", "-q", "-u", "origin", "main"]);
         if is_slow {
-            // Git waits between reading and writing the file.
-            repositories.git(&["config", "filter.slow.smudge", "sleep 0.05; cat"]);
-            repositories.git(&["config", "filter.slow.clean", "cat"]);
+            // Git waits between reading and writing the file. The filter is the user's own, so it runs for way, too.
+            repositories.git(&["config", "--global", "filter.slow.smudge", "sleep 0.05; cat"]);
+            repositories.git(&["config", "--global", "filter.slow.clean", "cat"]);
             repositories.sandbox.write(repo.join(".git/info/attributes"), format!("{LEDGER} filter=slow\n"));
         }
         repositories
