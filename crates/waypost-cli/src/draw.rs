@@ -125,15 +125,9 @@ impl Drawing {
             ]);
         }
         text.table(&rows);
-        let names: Vec<&str> =
-            self.nodes.iter().filter(|node| node.is_critical).map(|node| node.name.as_str()).collect();
-        if names.len() > 1 {
-            let path: Vec<&str> = self
-                .critical_path
-                .iter()
-                .filter_map(|id| self.nodes.iter().find(|node| node.id == *id))
-                .map(|node| node.name.as_str())
-                .collect();
+        if self.critical_path.len() > 1 {
+            let named = |id: &String| self.nodes.iter().find(|node| node.id == *id).map(|node| node.name.as_str());
+            let path: Vec<&str> = self.critical_path.iter().filter_map(named).collect();
             text.gap();
             text.line(format!("Critical path, {} of {}: {}", path.len(), self.nodes.len(), path.join(" → ")));
         }
@@ -142,9 +136,7 @@ impl Drawing {
     fn mermaid(&self) -> String {
         let mut out = String::from("graph LR\n");
         for (number, node) in self.nodes.iter().enumerate() {
-            let label = format!("{} ({})", node.name, node.status);
-            let label =
-                label.replace('"', "#quot;").replace('<', "#lt;").replace('>', "#gt;").replace(['\n', '\r'], " ");
+            let label = mermaid_label(&format!("{} ({})", node.name, node.status));
             let _ = writeln!(out, "  n{number}[\"{label}\"]{}", if node.is_critical { ":::critical" } else { "" });
         }
         for edge in &self.layout.edges {
@@ -156,17 +148,20 @@ impl Drawing {
     }
 
     fn dot(&self) -> String {
-        let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " "));
         let mut out = String::from("digraph work {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
         for node in &self.nodes {
-            let label = quoted(&format!("{} ({})", node.name, node.status));
+            let label = dot_quoted(&format!("{} ({})", node.name, node.status));
             let width = if node.is_critical { ", penwidth=2" } else { "" };
-            let _ = writeln!(out, "  {} [label={label}{width}];", quoted(&node.id));
+            let _ = writeln!(out, "  {} [label={label}{width}];", dot_quoted(&node.id));
         }
         for edge in &self.layout.edges {
             let style = if edge.is_back { " [style=dashed]" } else { "" };
-            let _ =
-                writeln!(out, "  {} -> {}{style};", quoted(&self.nodes[edge.from].id), quoted(&self.nodes[edge.to].id));
+            let _ = writeln!(
+                out,
+                "  {} -> {}{style};",
+                dot_quoted(&self.nodes[edge.from].id),
+                dot_quoted(&self.nodes[edge.to].id)
+            );
         }
         out.push_str("}\n");
         out
@@ -256,6 +251,16 @@ path.critical { stroke: #d9480f; stroke-width: 2.5; }
 .failed rect { fill: #2f1414; }
 }
 ";
+
+/// Returns a text as the label of a node in Mermaid, without the quotes around it.
+pub(crate) fn mermaid_label(text: &str) -> String {
+    text.replace('"', "#quot;").replace('<', "#lt;").replace('>', "#gt;").replace(['\n', '\r'], " ")
+}
+
+/// Returns a text as a string of DOT.
+pub(crate) fn dot_quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', " "))
+}
 
 fn shortened(text: &str, max: usize) -> String {
     if text.chars().count() <= max {
@@ -372,9 +377,8 @@ impl Lanes {
             return None;
         }
         let mut places = vec![0_u8; before.len().max(self.lanes.len()).max(column + 1)];
-        for (number, is_open) in before.iter().enumerate().filter(|(_, is_open)| **is_open) {
-            debug_assert!(*is_open);
-            places[number] |= UP | DOWN;
+        for (place, is_open) in places.iter_mut().zip(&before) {
+            *place = if *is_open { UP | DOWN } else { 0 };
         }
         places[column] = UP | if goes_on { DOWN } else { 0 };
         for end in ends {

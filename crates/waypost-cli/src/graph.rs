@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use waypost_core::Result;
 use waypost_ledger::{Filter, Index, Sort, Summary};
 
+use super::draw::{dot_quoted, mermaid_label};
 use super::ui::Text;
 
 /// The output format of a graph.
@@ -126,20 +127,19 @@ impl Graph {
         if format == Format::Mermaid {
             text.line("graph TD");
             for (id, number) in &near {
-                let label = self.label(id).replace('"', "#quot;").replace('<', "#lt;").replace('>', "#gt;");
+                let label = mermaid_label(&self.label(id));
                 text.line(format!("  n{number}[\"{label}\"]"));
             }
             for (id, kind, other) in edges {
                 text.line(format!("  n{} -->|{kind}| n{}", near[id], near[other.as_str()]));
             }
         } else {
-            let quoted = |text: &str| format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""));
             text.line("digraph issues {");
             for id in near.keys() {
-                text.line(format!("  {} [label={}];", quoted(id), quoted(&self.label(id))));
+                text.line(format!("  {} [label={}];", dot_quoted(id), dot_quoted(&self.label(id))));
             }
             for (id, kind, other) in edges {
-                text.line(format!("  {} -> {} [label={}];", quoted(id), quoted(other), quoted(kind)));
+                text.line(format!("  {} -> {} [label={}];", dot_quoted(id), dot_quoted(other), dot_quoted(kind)));
             }
             text.line("}");
         }
