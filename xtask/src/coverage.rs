@@ -13,7 +13,7 @@ use crate::{Result, cargo, root, run, target, tools};
 const MIN_PERCENT: u64 = 80;
 
 /// Crates that are no part of the product.
-const OTHER_CRATES: &[&str] = &["waypost-testkit"];
+const OTHER_CRATES: &[&str] = &["waypost-bench", "waypost-testkit"];
 
 /// Runs the tests of packages, or of all, and prints the part of the lines that they run. For all, it must reach the bar.
 pub(crate) fn measure(packages: &[&str]) -> Result {

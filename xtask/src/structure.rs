@@ -32,6 +32,10 @@ const MAY_USE: &[(&str, &[&str])] = &[
             "waypost-workspace",
         ],
     ),
+    (
+        "waypost-bench",
+        &["waypost", "waypost-core", "waypost-fs", "waypost-store", "waypost-testkit", "waypost-workspace"],
+    ),
     ("waypost-testkit", &[]),
 ];
 

@@ -136,7 +136,7 @@ fn check_words(file: &Path, root: &Path, complaints: &mut Vec<String>) -> Result
 
 /// Returns whether a file is for developers and not part of the product.
 fn is_for_developers(file: &Path, root: &Path) -> bool {
-    [root.join("xtask"), root.join("crates/waypost-testkit")].iter().any(|dir| file.starts_with(dir))
+    ["xtask", "crates/waypost-bench", "crates/waypost-testkit"].iter().any(|dir| file.starts_with(root.join(dir)))
 }
 
 fn check_lock_file(root: &Path, complaints: &mut Vec<String>) -> Result {

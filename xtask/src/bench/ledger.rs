@@ -25,7 +25,7 @@ const LIBRARY_BAR_NANOS: u32 = 50_000;
 
 pub(super) fn measure(options: &Options) -> Result {
     let scratch = Scratch::prepare()?;
-    let hydrate = scratch.example("waypost-testkit", "hydrate")?;
+    let hydrate = scratch.program("hydrate")?;
     let three = three_ledgers(&scratch)?;
     let mut cases = Cases::default();
     let trivial = cases.program("trivial program", None, || Ok(scratch.command(&scratch.trivial, &scratch.dir)));
@@ -176,7 +176,7 @@ fn three_ledgers(scratch: &Scratch) -> Result<[PathBuf; 3]> {
 /// Measures `ready()` of the library on three unchanged ledgers. Its bar is a time and not a ratio, because it only reads the
 /// metadata of a few files.
 fn library_ready(scratch: &Scratch, repos: &[PathBuf], enforce: bool) -> Result {
-    let poll = scratch.example("waypost", "poll")?;
+    let poll = scratch.program("poll")?;
     let output = scratch.command(&poll, &scratch.dir).arg("10000").args(repos).stdout(Stdio::piped()).output();
     let output = output.map_err(|error| format!("cannot run poll: {error}"))?;
     let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();

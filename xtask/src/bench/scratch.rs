@@ -44,10 +44,13 @@ impl Scratch {
         command
     }
 
-    /// Builds an example and returns the program.
-    pub(super) fn example(&self, package: &str, name: &str) -> Result<PathBuf> {
-        run(&mut cargo(["build", "--release", "--locked", "--package", package, "--example", name]))?;
-        Ok(self.release.join("examples").join(name))
+    /// Builds a program of the package `waypost-bench`. The same features as those of `way` are asked for, so that cargo builds
+    /// no dependency a second time.
+    pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
+        let name = format!("bench-{name}");
+        let packages = ["--package", "waypost-cli", "--package", "waypost-bench"];
+        run(cargo(["build", "--release", "--locked", "--bin", "way", "--bin", &name]).args(packages))?;
+        Ok(self.release.join(name))
     }
 
     /// Returns a git repository of this name.

@@ -381,7 +381,7 @@ fn connected(server: &Server) -> Result<f64> {
 
 /// Measures axum with one statement per request: some clients at full speed, and the crowd.
 fn floor(scratch: &Scratch, rounds: u32, seconds: u32) -> Result<(Row, Row)> {
-    let program = scratch.example("waypost-server", "floor")?;
+    let program = scratch.program("floor")?;
     let dir = scratch.dir.join("server");
     create_dir(&dir)?;
     remove_files(&dir, "floor.db")?;

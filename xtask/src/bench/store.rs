@@ -41,7 +41,7 @@ const FIRST_TASK: u32 = 3_000_001;
 
 pub(super) fn measure(options: &Options) -> Result {
     let scratch = Scratch::prepare()?;
-    let program = scratch.example("waypost-store", "operations")?;
+    let program = scratch.program("operations")?;
     let dir = scratch.dir.join("store");
     create_dir(&dir)?;
     remove_files(&dir, "fresh-")?;

@@ -57,7 +57,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn prepare(scratch: &'a Scratch) -> Result<Self> {
-        let program = scratch.example("waypost-workspace", "workspace")?;
+        let program = scratch.program("workspace")?;
         let made = scratch.dir.join("workspace-source");
         if !made.join(".git").is_dir() {
             eprintln!("creating a repository of 20,000 files, once");
@@ -77,11 +77,11 @@ impl<'a> Bench<'a> {
         bench.clear()?;
         create_dir(&bench.dir)?;
         // Also creates the mirror and the template.
-        finish(bench.example("make", "probe", &["overlay"]).stderr(Stdio::null())).map_or_else(
+        finish(bench.workspace("make", "probe", &["overlay"]).stderr(Stdio::null())).map_or_else(
             |_| eprintln!("mounts are not permitted here: skipping overlays"),
             |()| bench.can_mount = true,
         );
-        finish(&mut bench.example("make", "probe-clone", &[]))?;
+        finish(&mut bench.workspace("make", "probe-clone", &[]))?;
         Ok(bench)
     }
 
@@ -107,21 +107,21 @@ impl<'a> Bench<'a> {
         });
         cases.program("workspace, the next", at_most(0.5, worktree), || {
             self.remove("next")?;
-            Ok(self.example("make", &self.name("next"), &[]))
+            Ok(self.workspace("make", &self.name("next"), &[]))
         });
         cases.program("workspace, 3 commits further", at_most(0.5, worktree), || {
             self.remove("behind")?;
-            Ok(self.example("make", &self.name("behind"), &["clone", "main~3"]))
+            Ok(self.workspace("make", &self.name("behind"), &["clone", "main~3"]))
         });
         cases.program("workspace, from the pool", at_most(0.15, worktree), || {
             self.remove("taken")?;
-            finish(&mut self.example("warm", &self.name("slot"), &["clone", "main~3"]))?;
-            Ok(self.example("take", &self.name("taken"), &[]))
+            finish(&mut self.workspace("warm", &self.name("slot"), &["clone", "main~3"]))?;
+            Ok(self.workspace("take", &self.name("taken"), &[]))
         });
         if self.can_mount {
             cases.program("workspace, overlay", at_most(0.05, worktree), || {
                 self.remove("overlay")?;
-                Ok(self.example("make", &self.name("overlay"), &["overlay"]))
+                Ok(self.workspace("make", &self.name("overlay"), &["overlay"]))
             });
         }
     }
@@ -140,7 +140,7 @@ impl<'a> Bench<'a> {
         cases.program("first git status, workspace", at_most(0.3, worktree), move || {
             self.remove("status")?;
             let name = self.name("status");
-            finish(&mut self.example("make", &name, &[]))?;
+            finish(&mut self.workspace("make", &name, &[]))?;
             Ok(status(&self.dir.join("workspaces").join(name).join("workspace")))
         });
     }
@@ -157,9 +157,9 @@ impl<'a> Bench<'a> {
         create_dir(&dir)?;
         let mut first = self.scratch.command(&self.program, &self.dir);
         self.print_cost("workspace, the first", first.arg("make").arg(&self.source).arg(dir).arg("first"))?;
-        self.print_cost("workspace, the next", &mut self.example("make", &self.name("next"), &[]))?;
+        self.print_cost("workspace, the next", &mut self.workspace("make", &self.name("next"), &[]))?;
         if self.can_mount {
-            self.print_cost("workspace, overlay", &mut self.example("make", &self.name("overlay"), &["overlay"]))?;
+            self.print_cost("workspace, overlay", &mut self.workspace("make", &self.name("overlay"), &["overlay"]))?;
         }
         Ok(())
     }
@@ -184,10 +184,10 @@ impl<'a> Bench<'a> {
     fn at_once(&self, enforce: bool) -> Result {
         self.clear()?;
         create_dir(&self.dir)?;
-        finish(&mut self.example("make", "probe", &[]))?;
+        finish(&mut self.workspace("make", "probe", &[]))?;
         let names: Vec<String> = (0..PARALLEL).map(|_| self.name("at-once")).collect();
         let (worktrees, failed) = time(names.iter().map(|name| self.worktree(&self.dir.join(name))))?;
-        let (workspaces, workspaces_failed) = time(names.iter().map(|name| self.example("make", name, &[])))?;
+        let (workspaces, workspaces_failed) = time(names.iter().map(|name| self.workspace("make", name, &[])))?;
         let ratio = workspaces / worktrees;
         let is_missed = ratio > PARALLEL_BAR || workspaces_failed > 0;
         println!("\n{PARALLEL} in parallel: git worktree add {worktrees:.2} s ({failed} failed)");
@@ -218,7 +218,7 @@ impl<'a> Bench<'a> {
     fn remove(&self, kind: &str) -> Result {
         for path in made(kind, &self.dir.join("workspaces"))? {
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            finish(&mut self.example("remove", &name, &[]))?;
+            finish(&mut self.workspace("remove", &name, &[]))?;
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl<'a> Bench<'a> {
         command
     }
 
-    fn example(&self, verb: &str, name: &str, rest: &[&str]) -> Command {
+    fn workspace(&self, verb: &str, name: &str, rest: &[&str]) -> Command {
         let mut command = self.scratch.command(&self.program, &self.dir);
         command.arg(verb).arg(&self.source).arg(&self.dir).arg(name).args(rest);
         command
