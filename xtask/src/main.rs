@@ -1,10 +1,11 @@
-//! The tasks of developers and CI. It has no dependencies that the program does not have.
+//! The tasks of developers and CI. Its only dependency that the program does not have reads the Markdown of the guide.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints for the developer")]
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 mod bench;
+mod book;
 mod coverage;
 mod data;
 mod deny;
@@ -30,14 +31,15 @@ Usage: cargo xtask COMMAND
   bench store      measure operations on stores of up to 1,000,000 tasks, on SQLite and PostgreSQL
   bench server     measure operations over HTTP with up to 150 clients, and the memory of the server
   bench workspace  measure workspaces of a repository of 20,000 files
-  docs             regenerate docs/commands.md and the expected outputs of tests, build the API docs
+  docs             regenerate docs/commands.md and the expected outputs of tests, build the guide and the API docs
+  docs --book      build the guide alone, into target/book/
   coverage [PACKAGE...]  measure which lines the tests run; fails below 80 % of all
   deny             check the dependencies against deny.toml: licences, duplicates, sources; with cargo-deny, if it is installed
   deny --advisories DIR  and compare them with a RustSec database in a directory
   dist             build the release with its documents, checksums and an SBOM into target/dist/
   fuzz [--seconds N] [TARGET]  run the fuzz targets, each for a minute if no time is given
   fuzz --test [TARGET]  run them with the inputs of every test run
-  tidy             check the house rules alone: structure, words, files, the code map and the tests of requirements
+  tidy             check the house rules alone: structure, words, files, the code map, links and the tests of requirements
 
 Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
 postgres, clock and sizes: tests at full size
@@ -62,6 +64,7 @@ fn main() -> ExitCode {
         }
         ["bench", options @ ..] => bench::Options::parse(options).and_then(|options| bench::measure(&options)),
         ["docs"] => docs(),
+        ["docs", "--book"] => book::build(&root()),
         ["deny"] => deny::check(&root(), None),
         ["deny", "--advisories", dir] => deny::check(&root(), Some(PathBuf::from(dir))),
         ["coverage", packages @ ..] => coverage::measure(packages),
@@ -135,6 +138,7 @@ fn check() -> Result {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
     run(rustfmt_operations()?.arg("--check"))?;
     tidy::check(&root())?;
+    book::build(&root())?;
     deny::check(&root(), None)?;
     run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     run(cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
@@ -158,6 +162,7 @@ fn docs() -> Result {
         .env("UPDATE_EXPECT", "1"))?;
     run(&mut cargo(["fmt", "--all"]))?;
     run(&mut rustfmt_operations()?)?;
+    book::build(&root())?;
     run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))
 }
 
