@@ -158,7 +158,7 @@ fn docs() -> Result {
     let tools = tools::install();
     run(tools
         .for_tests(cargo(["test", "--package", "waypost-cli", "--test", "cli", "--locked"]))
-        .args(["--", "outputs::", "describing::"])
+        .args(["--", "outputs::", "describing::", "docs::"])
         .env("UPDATE_EXPECT", "1"))?;
     run(&mut cargo(["fmt", "--all"]))?;
     run(&mut rustfmt_operations()?)?;
