@@ -13,6 +13,7 @@ mod dist;
 mod fuzz;
 mod generators;
 mod graph;
+mod picture;
 mod requirements;
 mod sql;
 mod structure;
@@ -33,6 +34,7 @@ Usage: cargo xtask COMMAND
   bench workspace  measure workspaces of a repository of 20,000 files
   docs             regenerate docs/commands.md and the expected outputs of tests, build the guide and the API docs
   docs --book      build the guide alone, into target/book/
+  picture          draw docs/images/tour.svg, the session of docs/tour.md
   coverage [PACKAGE...]  measure which lines the tests run; fails below 80 % of all
   deny             check the dependencies against deny.toml: licences, duplicates, sources; with cargo-deny, if it is installed
   deny --advisories DIR  and compare them with a RustSec database in a directory
@@ -67,6 +69,7 @@ fn main() -> ExitCode {
         ["docs", "--book"] => book::build(&root()),
         ["deny"] => deny::check(&root(), None),
         ["deny", "--advisories", dir] => deny::check(&root(), Some(PathBuf::from(dir))),
+        ["picture"] => picture::draw(&root()),
         ["coverage", packages @ ..] => coverage::measure(packages),
         ["dist"] => dist::build(),
         ["fuzz", options @ ..] => fuzz::Options::parse(options).and_then(|options| fuzz::fuzz(&options)),
@@ -162,6 +165,7 @@ fn docs() -> Result {
         .env("UPDATE_EXPECT", "1"))?;
     run(&mut cargo(["fmt", "--all"]))?;
     run(&mut rustfmt_operations()?)?;
+    picture::draw(&root())?;
     book::build(&root())?;
     run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))
 }

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Result, book, requirements, sql, structure};
+use crate::{Result, book, picture, requirements, sql, structure};
 
 /// Maximum number of crates in `Cargo.lock`. Raise it only with a reason in the commit.
 const MAX_CRATES: usize = 260;
@@ -101,6 +101,7 @@ pub(crate) fn check(root: &Path) -> Result {
     }
     check_architecture(root, &mut complaints)?;
     book::check(root, &mut complaints)?;
+    picture::check(root, &mut complaints)?;
     structure::check(root, &mut complaints)?;
     requirements::check(root, &mut complaints)?;
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }

@@ -31,7 +31,7 @@ pub(super) fn page(frame: &Frame) -> String {
     )
 }
 
-pub(super) fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
     for char in text.chars() {
         match char {

@@ -12,6 +12,8 @@ use crate::{Result, target};
 
 mod html;
 
+pub(crate) use html::escape;
+
 /// The directory of the pages.
 const DOCS: &str = "docs";
 /// The list of the pages, in their order.
