@@ -42,6 +42,8 @@ const RUNNERS: &[&str] = &[
 ];
 
 const MAX_ARCHITECTURE_LINES: usize = 300;
+/// A newcomer reads the README whole.
+const MAX_README_LINES: usize = 150;
 
 pub(crate) fn check(root: &Path) -> Result {
     let mut complaints = Vec::new();
@@ -166,6 +168,9 @@ fn check_architecture(root: &Path, complaints: &mut Vec<String>) -> Result {
     let map = read(&root.join("ARCHITECTURE.md"))?;
     if map.lines().count() > MAX_ARCHITECTURE_LINES {
         complaints.push(format!("ARCHITECTURE.md has more than {MAX_ARCHITECTURE_LINES} lines"));
+    }
+    if read(&root.join("README.md"))?.lines().count() > MAX_README_LINES {
+        complaints.push(format!("README.md has more than {MAX_README_LINES} lines: the guide has room"));
     }
     for entry in std::fs::read_dir(root.join("crates")).map_err(|error| error.to_string())? {
         let path = entry.map_err(|error| error.to_string())?.path();

@@ -271,8 +271,11 @@ fn run_page(name: &str, page: &str) -> (String, String, usize) {
             let expected = step.expected.join("\n");
             write!(differences, "{name}:{at}: $ {}\nexpected:\n{expected}\nactual:\n{output}\n", step.command).unwrap();
             lines[at..at + step.expected.len()].fill(None);
-            let shown = actual.iter().map(|line| format!("\n{}", line.trim_end())).collect::<String>();
-            lines[at - 1].as_mut().unwrap().push_str(&shown);
+            let command = lines[at - 1].as_mut().unwrap();
+            for line in &actual {
+                command.push('\n');
+                command.push_str(line.trim_end());
+            }
         }
     }
     let mut updated = lines.into_iter().flatten().collect::<Vec<_>>().join("\n");
