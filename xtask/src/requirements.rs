@@ -7,6 +7,8 @@ use crate::tidy::{find_files, read};
 use crate::{FULL_SIZES, FULL_SIZES_PART, Result, bench};
 
 const DOCUMENT: &str = "docs/requirements.md";
+/// The page that names a test for each promise.
+const GUARANTEES: &str = "docs/guarantees.md";
 
 /// The letter of every group of requirements, and the number of its last one. The first one is 1.
 const GROUPS: [(char, u32); 8] =
@@ -59,11 +61,34 @@ pub(crate) fn check(root: &Path, complaints: &mut Vec<String>) -> Result {
     let missing = FULL_SIZES.iter().filter(|(test, ..)| !evidence.tests.contains(*test));
     wrong.extend(missing.map(|(test, ..)| format!("the test {test}, which has a full size, does not exist")));
     wrong.extend(compare(&rows, &evidence));
+    complaints.extend(unknown_tests(&read(&root.join(GUARANTEES))?, &evidence));
     complaints.extend(wrong.into_iter().map(|complaint| format!("{DOCUMENT}: {complaint}")));
     let open: Vec<&Row> = rows.values().filter(|row| row.open.is_some()).collect();
     let partly = open.iter().filter(|row| row.has_evidence()).count();
     println!("{DOCUMENT} has {} rows, {} of them open: {partly} in part", rows.len(), open.len());
     Ok(())
+}
+
+/// Returns complaints about the tests that the page of guarantees names and that do not exist, and about rows without a test.
+fn unknown_tests(page: &str, evidence: &Evidence) -> Vec<String> {
+    let mut complaints = Vec::new();
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| ")?.strip_suffix(" |")?.rsplit_once(" | "));
+    for (promise, tests) in rows.filter(|(_, tests)| *tests != "tests") {
+        let names: Vec<&str> = tests.split('`').skip(1).step_by(2).collect();
+        if names.is_empty() {
+            complaints.push(format!("{GUARANTEES}: {promise:?} names no test"));
+        }
+        for name in names {
+            let is_known = match name.strip_prefix("torture: ") {
+                Some(part) => evidence.torture.contains(part),
+                None => evidence.tests.contains(name),
+            };
+            if !is_known {
+                complaints.push(format!("{GUARANTEES} names the test {name}, which does not exist"));
+            }
+        }
+    }
+    complaints
 }
 
 /// Reads the rows of all tables, by their codes. Returns complaints about malformed rows too.
@@ -259,6 +284,23 @@ mod tests {
             let part = limits.split("\n\n").find(|part| part.starts_with(topic)).unwrap_or_default();
             assert!(facts.iter().all(|fact| part.contains(fact)), "{topic} {part:?}");
         }
+    }
+
+    #[test]
+    fn a_guarantee_names_a_test_that_exists() {
+        let evidence =
+            Evidence { tests: ["works".to_owned()].into(), torture: ["storm".to_owned()].into(), benches: [].into() };
+        let page = "| promise | tests |\n|---|---|\n| A. | `works`, `torture: storm` |\n";
+        assert_eq!(unknown_tests(page, &evidence), [""; 0]);
+        let page = "| A. | `gone`, `torture: calm` |\n| B. | none |\n";
+        assert_eq!(
+            unknown_tests(page, &evidence),
+            [
+                "docs/guarantees.md names the test gone, which does not exist",
+                "docs/guarantees.md names the test torture: calm, which does not exist",
+                "docs/guarantees.md: \"B.\" names no test",
+            ]
+        );
     }
 
     #[test]

@@ -30,7 +30,25 @@ const END_MARK: &str = "\u{1}end ";
 /// Pages that describe history or are generated: their commands are not run, and may be of other versions.
 const NOT_RUN: [&str; 3] = ["docs/commands.md", "docs/requirements.md", "docs/SUMMARY.md"];
 
-/// A command on a page: its text, the lines that show its output, and the code it should end with.
+/// A database of caw, for the page that imports one: its tables as far as they matter, and a workflow.
+const CAW: &str = "
+    CREATE TABLE workflows (id TEXT PRIMARY KEY, name TEXT NOT NULL, source_type TEXT NOT NULL, source_content TEXT,
+        status TEXT NOT NULL, plan_summary TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL,
+        max_parallel_tasks INTEGER, config TEXT);
+    CREATE TABLE tasks (id TEXT PRIMARY KEY, workflow_id TEXT NOT NULL, name TEXT NOT NULL, description TEXT,
+        status TEXT NOT NULL, sequence INTEGER NOT NULL, outcome TEXT, created_at INTEGER NOT NULL, updated_at INTEGER NOT NULL);
+    CREATE TABLE task_dependencies (task_id TEXT NOT NULL, depends_on_id TEXT NOT NULL, dependency_type TEXT NOT NULL);
+    CREATE TABLE checkpoints (id TEXT PRIMARY KEY, task_id TEXT NOT NULL, sequence INTEGER NOT NULL,
+        checkpoint_type TEXT NOT NULL, summary TEXT NOT NULL, detail TEXT, files_changed TEXT, created_at INTEGER NOT NULL);
+    INSERT INTO workflows VALUES ('wf_a1b2c3d4e5f6', 'release', 'prompt', 'Ship 1.0', 'in_progress', 'Ship 1.0', 1, 1, 2, NULL);
+    INSERT INTO tasks VALUES
+        ('tk_a1b2c3d4e5f7', 'wf_a1b2c3d4e5f6', 'build', 'Compile everything', 'completed', 1, 'it compiles', 1, 1),
+        ('tk_a1b2c3d4e5f8', 'wf_a1b2c3d4e5f6', 'test', 'Run the tests', 'pending', 2, NULL, 1, 1);
+    INSERT INTO task_dependencies VALUES ('tk_a1b2c3d4e5f8', 'tk_a1b2c3d4e5f7', 'blocks');
+    INSERT INTO checkpoints VALUES ('cp_a1b2c3d4e5f9', 'tk_a1b2c3d4e5f7', 1, 'progress', 'half of it', NULL, NULL, 1);
+";
+
+/// A command on a page: its text, and the lines that show its output.
 struct Step {
     command: String,
     expected: Vec<String>,
@@ -248,14 +266,29 @@ fn lines_match(expected: &[String], actual: &[&str]) -> bool {
     }
 }
 
-/// Runs a page. Returns the differences, the page with the actual output, and the number of commands.
-fn run_page(name: &str, page: &str) -> (String, String, usize) {
+/// The result of a page.
+struct Outcome {
+    /// The commands that ended with another code than the page says.
+    failures: String,
+    /// The outputs that differ.
+    differences: String,
+    /// The page with the actual output.
+    updated: String,
+    /// The number of commands.
+    commands: usize,
+}
+
+fn run_page(name: &str, page: &str) -> Outcome {
     let steps = steps(page);
     if steps.iter().all(|step| step.at.is_none()) {
-        return (String::new(), page.to_owned(), 0);
+        return Outcome { failures: String::new(), differences: String::new(), updated: page.to_owned(), commands: 0 };
     }
     let mut shell = Shell::start();
-    let (mut differences, mut last_code) = (String::new(), 0);
+    if page.contains("~/.caw/") {
+        let file = shell.sandbox.dir("home/.caw").join("workflows.db");
+        rusqlite::Connection::open(file).unwrap().execute_batch(CAW).unwrap();
+    }
+    let (mut failures, mut differences, mut last_code) = (String::new(), String::new(), 0);
     let mut lines: Vec<Option<String>> = page.lines().map(|line| Some(line.to_owned())).collect();
     for (number, step) in steps.iter().enumerate() {
         let (output, code) = shell.run(&step.command, last_code);
@@ -263,7 +296,7 @@ fn run_page(name: &str, page: &str) -> (String, String, usize) {
         // A command that fails is followed by one that shows its exit code.
         let may_fail = steps.get(number + 1).is_some_and(|next| next.command == "echo $?");
         if (code != 0) != may_fail {
-            write!(differences, "{name}: `{}` ended with {code}\n{output}\n", step.command).unwrap();
+            write!(failures, "{name}: `{}` ended with {code}\n{output}\n", step.command).unwrap();
         }
         let Some(at) = step.at else { continue };
         let actual: Vec<&str> = output.lines().collect();
@@ -280,7 +313,7 @@ fn run_page(name: &str, page: &str) -> (String, String, usize) {
     }
     let mut updated = lines.into_iter().flatten().collect::<Vec<_>>().join("\n");
     updated.push('\n');
-    (differences, updated, steps.len())
+    Outcome { failures, differences, updated, commands: steps.len() }
 }
 
 #[test]
@@ -292,22 +325,25 @@ fn g24_every_command_that_the_readme_and_the_guide_show_prints_what_they_show() 
         for _ in 0..threads {
             scope.spawn(|| {
                 while let Some((name, page)) = pages.get(next.fetch_add(1, Ordering::Relaxed)) {
-                    let result = run_page(name, page);
-                    results.lock().unwrap().push((name, page, result));
+                    let outcome = run_page(name, page);
+                    results.lock().unwrap().push((name, page, outcome));
                 }
             });
         }
     });
-    let (mut differences, mut count, mut pages_run) = (String::new(), 0, 0);
-    for (name, page, (difference, updated, commands)) in results.into_inner().unwrap() {
-        if std::env::var_os("UPDATE_EXPECT").is_some() && updated != *page {
-            waypost_fs::replace(&root().join(name), updated.as_bytes(), 0o644).unwrap();
+    let is_update = std::env::var_os("UPDATE_EXPECT").is_some();
+    let (mut wrong, mut count, mut pages_run) = (String::new(), 0, 0);
+    for (name, page, outcome) in results.into_inner().unwrap() {
+        wrong.push_str(&outcome.failures);
+        if !is_update {
+            wrong.push_str(&outcome.differences);
+        } else if outcome.updated != *page {
+            waypost_fs::replace(&root().join(name), outcome.updated.as_bytes(), 0o644).unwrap();
         }
-        differences.push_str(&difference);
-        count += commands;
-        pages_run += usize::from(commands > 0);
+        count += outcome.commands;
+        pages_run += usize::from(outcome.commands > 0);
     }
-    assert!(differences.is_empty(), "{differences}\nUPDATE_EXPECT=1 rewrites the pages");
+    assert!(wrong.is_empty(), "{wrong}\nUPDATE_EXPECT=1 rewrites output that differs");
     assert!(pages_run >= 20 && count >= 80, "{count} commands on {pages_run} pages");
 }
 
