@@ -64,7 +64,7 @@ fn picture(page: &str) -> String {
     let width = (columns as f64 * CHAR_WIDTH).ceil() as usize + 2 * MARGIN;
     let height = BAR_HEIGHT + lines.len() * LINE_HEIGHT + MARGIN;
     let mut svg = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" viewBox=\"0 0 {width} {height}\">\n\
+        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"{width}\" height=\"{height}\" xml:space=\"preserve\" viewBox=\"0 0 {width} {height}\">\n\
          <title>A session in a terminal</title>\n<style>{STYLE}</style>\n\
          <rect class=\"back\" x=\"0.5\" y=\"0.5\" width=\"{}\" height=\"{}\" rx=\"8\"/>\n",
         width - 1,
