@@ -14,9 +14,9 @@ use crate::ui::{BOLD, DIM, cell, styled};
 use crate::work::ReachArgs;
 use waypost::templates::{self, Content, Found};
 
-/// Create workflows from plans with {{variables}}
+/// Create workflows from plans with variables
 ///
-/// A template is a file in .waypost/templates of the repository, a file in ~/.waypost/templates, or saved in the store;
+/// A plan names a variable as {{name}}. A template is a file in .waypost/templates of the repository, a file in ~/.waypost/templates, or saved in the store;
 /// if two have the same name, the first of these places takes precedence. A file contains a plan in JSON, YAML or the
 /// short form, or JSON or YAML with description, variables and plan. Files are only data; way runs nothing in them.
 #[derive(clap::Args)]

@@ -54,6 +54,7 @@ fn the_help_lists_every_command_once_in_groups_and_fits_a_terminal_of_80_columns
     for line in help.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
+    assert!(!help.contains('{'), "a brace is not a text, but a part of a template\n{help}");
     assert!(!help.contains("--scope"), "-h shows the options that are often needed\n{help}");
     assert!(sandbox.way(&dir, ["--help"]).ok().stdout.contains("--scope"));
     assert_eq!(sandbox.way(&dir, ["help"]).ok().stdout, sandbox.way(&dir, ["--help"]).ok().stdout);
