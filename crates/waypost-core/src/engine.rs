@@ -353,7 +353,7 @@ struct Keyed<'a> {
 impl Keyed<'_> {
     /// Returns the saved answer.
     fn restore<A>(&self, operation: &str, saved: SavedAnswer, restore: Restore<A>) -> Result<A> {
-        if saved.operation != operation || saved.request != self.request {
+        if op::current_name(&saved.operation) != operation || saved.request != self.request {
             return Err(Error::conflict(format!("the key {:?} was used for another request", self.key))
                 .hint("a key belongs to one request of one caller: take a new one"));
         }

@@ -20,8 +20,8 @@ use waypost_core::model::{
     WorkflowStatus, Worktree,
 };
 use waypost_core::op::{
-    AckMessage, AddTask, AnswerQuestion, AskQuestion, AssignTask, CancelWorkflow, CheckpointTask, ClaimTask,
-    CreateWorkflow, EndIssueLease, ExpireDue, FailTask, FinishTask, Heartbeat, LeaseIssue, ListInbox, PauseTask,
+    AckMessage, AddCheckpoint, AddTask, AddWorkflow, AnswerQuestion, AskQuestion, AssignTask, CancelWorkflow,
+    ClaimTask, EndIssueLease, ExpireDue, FailTask, FinishTask, Heartbeat, LeaseIssue, ListInbox, PauseTask,
     PauseWorkflow, RegisterAgent, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow, RetireAgent,
     SendMessage, SkipTask, StartWorkflow, StoreOperation,
 };
@@ -319,7 +319,7 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
         choice.tasks.get(index).and_then(|task| task.epoch).map(|epoch| epoch.saturating_sub(lag))
     };
     Some(match step.clone() {
-        Step::Create { tasks, most } => world.call(CreateWorkflow {
+        Step::Create { tasks, most } => world.call(AddWorkflow {
             name: format!("w{number}"),
             source: None,
             source_ref: None,
@@ -367,7 +367,7 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             ttl_ms: Some(300_000),
             budget: Some(200),
         }),
-        Step::Checkpoint { task: index, lag } => world.call(CheckpointTask {
+        Step::Checkpoint { task: index, lag } => world.call(AddCheckpoint {
             task: task(index)?,
             workflow: None,
             epoch: epoch(index, lag),

@@ -449,7 +449,7 @@ fn mark(place: &Place) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use waypost_core::op::{ClaimTask, CreateWorkflow, DeferChanges, FinishTask};
+    use waypost_core::op::{AddWorkflow, ClaimTask, DeferChanges, FinishTask};
 
     use super::*;
     use crate::jobs::{self, Request, Settings};
@@ -463,7 +463,7 @@ mod tests {
         let issue = Ledger::of(place).unwrap().add(&edit).unwrap();
         let plan = json!({ "tasks": [{ "name": "fix", "issue": issue }] });
         let workflow = json!({ "name": "w", "plan": plan, "start": true });
-        session(place, "cyd").write(serde_json::from_value::<CreateWorkflow>(workflow).unwrap()).unwrap();
+        session(place, "cyd").write(serde_json::from_value::<AddWorkflow>(workflow).unwrap()).unwrap();
         issue
     }
 

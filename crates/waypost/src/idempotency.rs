@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::context::OpContext;
 use waypost_core::model::SavedAnswer;
-use waypost_core::op::{Effect, Operation, StoreOperation};
+use waypost_core::op::{Effect, Operation, StoreOperation, current_name};
 use waypost_core::{Error, Kind, Result};
 
 use crate::operation::{Reply, Who};
@@ -32,7 +32,7 @@ pub(crate) fn once(
             .hint("a key has 1 to 200 bytes and no control characters"));
     }
     let request = hash(&format!("{}\0{arguments}", who.agent.as_ref().unwrap_or(&who.actor)));
-    let is_same = |known: &Answered| known.operation == operation && known.request == request;
+    let is_same = |known: &Answered| current_name(&known.operation) == operation && known.request == request;
     let known = |known: Answered| {
         if is_same(&known) {
             return Ok(Reply { answer: known.answer, warnings: known.warnings });
@@ -79,7 +79,10 @@ impl Step {
 
 /// Returns the answer of a store operation that ran with this key.
 pub(crate) fn stored_answer<O: Operation>(session: &mut Session, key: &str) -> Result<Option<O::Answer>> {
-    let known = session.read(Recall { key: key.to_owned() })?.answered.filter(|known| known.operation == O::NAME);
+    let known = session
+        .read(Recall { key: key.to_owned() })?
+        .answered
+        .filter(|known| current_name(&known.operation) == O::NAME);
     let read = |known: Answered| serde_json::from_value(known.answer);
     known
         .map(read)

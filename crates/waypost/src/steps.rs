@@ -6,7 +6,7 @@
 //! After: a claim waits for the ledger, a finished task closes its issue, and a released issue becomes free.
 
 use serde_json::{Value, json};
-use waypost_core::op::{self, Effect, IssueEffect, NextTasks, OperationEntry, StoreOperation};
+use waypost_core::op::{self, Effect, IssueEffect, ListNextTasks, OperationEntry, StoreOperation};
 use waypost_core::{Error, Result};
 
 use crate::claims::{self, CLOSED, NoticeOutcome};
@@ -59,7 +59,7 @@ pub(crate) struct Steps {
     depends_on_jobs: bool,
     issues: IssueEffect,
     /// Fails if there is nothing to do.
-    read_first: Option<NextTasks>,
+    read_first: Option<ListNextTasks>,
 }
 
 impl Steps {

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use waypost_core::id::{JobId, RepositoryId, WorktreeId};
 use waypost_core::model::{EventQuery, JobStatus, TaskStatus};
-use waypost_core::op::{JobView, ListEvents, ListJobs, ListRepositories, ListTasks, NoteMachine, RegisterAgent};
+use waypost_core::op::{JobView, ListEvents, ListJobs, ListRepositories, ListTasks, RecordMachine, RegisterAgent};
 use waypost_core::{Error, Kind, Result};
 use waypost_workspace::jobs as processes;
 
@@ -115,7 +115,7 @@ impl Worker {
             timeout_ms: None,
             max_claims: None,
         })?;
-        let report_machine = NoteMachine { machine: machine.clone(), worker: true };
+        let report_machine = RecordMachine { machine: machine.clone(), worker: true };
         session.write(report_machine.clone())?;
         let mut next_report = Instant::now() + jobs::MACHINE_INTERVAL;
         let repositories = self.repositories(session)?;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use waypost_core::Result;
-use waypost_core::op::GetContext;
+use waypost_core::op::ShowContext;
 
 use crate::CommandContext;
 use crate::work::TaskArg;
@@ -28,7 +28,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (task, workflow) = (args.task.task.clone(), args.task.within.workflow.clone());
     let mut session = cx.session()?;
     let repository = cx.repository_filter(&mut session)?;
-    let context = session.call(GetContext { task, workflow, repository, budget: args.budget })?;
+    let context = session.call(ShowContext { task, workflow, repository, budget: args.budget })?;
     cx.answer_context(&context)?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waypost_core::model::{JobStatus, SandboxMode, Strategy, WorkspaceStatus};
-use waypost_core::op::{JobView, ListJobs, NoteJob, Operation as _, ShowJob};
+use waypost_core::op::{JobView, ListJobs, Operation as _, ShowJob, UpdateJob};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_workspace::job_log::{self, Part};
@@ -20,7 +20,7 @@ use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
 use crate::work::{json_or_text, parse_enum, wait_for};
 use waypost::environment::WAYPOST_JOB;
 use waypost::jobs::{self, LogPlace, Request, Settings};
-use waypost::ops::job::GetLog;
+use waypost::ops::job::ShowLog;
 use waypost::place::expand;
 use waypost::repos::Repo;
 use waypost::session::Session;
@@ -674,7 +674,7 @@ impl Log {
 
 /// Fetches a part of a job's log from the server, and the offset of the next part.
 fn fetch_log(session: &mut Session, request: &Value) -> Result<(Vec<u8>, u64)> {
-    let part = session.ask_server(GetLog::NAME, request)?;
+    let part = session.ask_server(ShowLog::NAME, request)?;
     let log = part["log"].as_str().unwrap_or_default().as_bytes().to_vec();
     Ok((log, part["next"].as_u64().unwrap_or_default()))
 }
@@ -760,7 +760,7 @@ fn note(cx: &mut CommandContext, session: &mut Session, args: &NoteArgs) -> Resu
     let job = args.job.clone().or_else(|| cx.variables.text(WAYPOST_JOB));
     let job = job.ok_or_else(|| Error::invalid("no job given").hint("use --job JOB, or set WAYPOST_JOB"))?;
     let NoteArgs { phase, detail, output, tokens, cost, .. } = args;
-    let operation = NoteJob {
+    let operation = UpdateJob {
         job,
         phase: phase.clone(),
         detail: detail.clone(),

@@ -9,7 +9,7 @@ use waypost_ledger::{Filter, Index, Sort};
 use crate::CommandContext;
 use crate::issues::list_limit;
 use crate::ui::{BOLD, GOOD, cell, styled};
-use waypost::ops::issue::{IssueContext, ReadyIssues};
+use waypost::ops::issue::{IssueContext, ListReadyIssues};
 use waypost::repos::Repo;
 
 /// List issues that can be worked on now, in order of priority; exits with 6 if there are none
@@ -38,8 +38,11 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let ledger_cx = cx.open_ledgers()?;
     note_protected(cx, &ledger_cx)?;
-    let query =
-        ReadyIssues { limit: Some(list_limit(args.limit)), types: args.issue_type.clone(), ..ReadyIssues::default() };
+    let query = ListReadyIssues {
+        limit: Some(list_limit(args.limit)),
+        types: args.issue_type.clone(),
+        ..ListReadyIssues::default()
+    };
     let has_any = cx.list(&ledger_cx, &query, &[])?;
     if args.issue_type.is_empty() {
         note_left_out(cx, &ledger_cx)?;

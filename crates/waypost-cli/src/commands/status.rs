@@ -14,7 +14,7 @@ use super::events::{Names, summary};
 use crate::CommandContext;
 use crate::spans::{format_deadline, format_duration};
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, cell_keeping_end, styled};
-use waypost::ops::status::{GetStatus, IssueCounts, Status};
+use waypost::ops::status::{IssueCounts, ShowStatus, Status};
 use waypost::survey::{State, Surveyed, survey};
 
 /// Show the status of all worktrees; items that need attention come first
@@ -34,7 +34,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let all = survey(&mut session)?;
     let worktree_id = cx.worktree_filter(&mut session)?;
-    let status = session.call_app(GetStatus { worktree_id, limit: Some(args.limit) })?;
+    let status = session.call_app(ShowStatus { worktree_id, limit: Some(args.limit) })?;
     let names = Names::of(&mut session)?;
     let now = session.now()?;
     let page = Page { status: &status.work, places: places(&all), now };

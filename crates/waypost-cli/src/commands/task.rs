@@ -4,15 +4,15 @@ use std::process::ExitCode;
 
 use waypost_core::model::{CheckpointKind, TaskStatus};
 use waypost_core::op::{
-    Alive, AnswerQuestion, AskQuestion, AssignTask, CheckpointTask, ClaimTask, Claimed, FailTask, FinishTask,
-    Heartbeat, ListTasks, NextTasks, PauseTask, ReleaseTask, ReopenTask, ShowTask, SkipTask, TaskList, TaskPage,
+    AddCheckpoint, Alive, AnswerQuestion, AskQuestion, AssignTask, ClaimTask, Claimed, FailTask, FinishTask, Heartbeat,
+    ListNextTasks, ListTasks, PauseTask, ReleaseTask, ReopenTask, ShowTask, SkipTask, TaskList, TaskPage, UpdateTask,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 
 use super::{checkpoint, context};
 use crate::CommandContext;
-use crate::issues::text_or_stdin;
+use crate::issues::{parse_priority, text_or_stdin};
 use crate::places::{PlaceColumns, describe_repositories, describe_worktree};
 use crate::ui::{BOLD, DIM, Text, cell, styled};
 use crate::work::{
@@ -59,6 +59,7 @@ enum Command {
     Ask(AskArgs),
     Answer(AnswerArgs),
     Assign(AssignArgs),
+    Update(UpdateArgs),
     Context(context::Args),
     Wait(WaitArgs),
 }
@@ -293,6 +294,33 @@ struct AssignArgs {
     unassign: bool,
 }
 
+/// Change fields of a task that has not ended
+///
+/// The name stays, because plans and contexts refer to it. A new timeout counts from the next attempt on.
+#[derive(clap::Args)]
+#[command(after_help = "Examples:
+  way task update test --priority 0
+  way task update release/test --timeout 2h --max-attempts 5")]
+struct UpdateArgs {
+    #[command(flatten)]
+    task: TaskArg,
+    /// The work to do; - for standard input
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    description: Option<String>,
+    /// Condition under which it is done, in the place of those it has; may be given repeatedly
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
+    acceptance: Vec<String>,
+    /// Priority: 0 (highest) to 4, or a word
+    #[arg(long, short, value_name = "0-4", value_parser = parse_priority)]
+    priority: Option<u8>,
+    /// Maximum number of attempts
+    #[arg(long, value_name = "N")]
+    max_attempts: Option<u32>,
+    /// Maximum duration of one attempt, e.g. 30m; 0s for none
+    #[arg(long, value_name = "TIME", value_parser = parse_duration)]
+    timeout: Option<u64>,
+}
+
 /// Wait until a task ends or asks a question
 ///
 /// Exits with 0 if the task is completed or skipped, with 4 if it is dead, cancelled or asks a question, and with 6 on
@@ -311,7 +339,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::List(args) => list(cx, args)?,
         Command::Next(args) => {
             let mut session = cx.session()?;
-            let operation = NextTasks {
+            let operation = ListNextTasks {
                 workflow: args.within.workflow.clone(),
                 worktree_id: cx.worktree_filter(&mut session)?,
                 repository: cx.repository_filter(&mut session)?,
@@ -384,6 +412,19 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 };
                 text.line(task_line(&verb, &task));
             })?;
+        }
+        Command::Update(args) => {
+            let operation = UpdateTask {
+                task: args.task.task.clone(),
+                workflow: args.task.within.workflow.clone(),
+                description: args.description.as_deref().map(text_or_stdin).transpose()?,
+                acceptance: Some(args.acceptance.clone()).filter(|acceptance| !acceptance.is_empty()),
+                priority: args.priority.map(u32::from),
+                max_attempts: args.max_attempts,
+                timeout_ms: args.timeout,
+            };
+            let task = cx.session()?.call(operation)?;
+            cx.answer_task("Updated", &task)?;
         }
         Command::Context(args) => return context::run(cx, args),
         Command::Wait(args) => wait(cx, args)?,
@@ -584,7 +625,7 @@ fn try_claim(session: &mut Session, operation: &ClaimTask) -> Result<Result<Clai
 }
 
 fn checkpoint(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
-    let operation = CheckpointTask {
+    let operation = AddCheckpoint {
         task: args.task.task.clone(),
         workflow: args.task.within.workflow.clone(),
         epoch: args.epoch.of(cx, Some(&args.task.task)),

@@ -6,9 +6,9 @@ use std::process::ExitCode;
 use serde_json::Value;
 use waypost_core::model::{Reach, Source, WorkflowQuery, WorkflowStatus};
 use waypost_core::op::{
-    AddTask, AddWorkflowRepository, CancelWorkflow, CompleteMerge, CreateWorkflow, ListRepositories, ListWorkflows,
-    PauseWorkflow, PlanWorkflow, RemoveTask, RemoveWorkflowRepository, ReplanWorkflow, ResumeWorkflow, ShowWorkflow,
-    StartWorkflow, SummarizeWorkflow, WorkflowSummary,
+    AddTask, AddWorkflow, AddWorkflowRepository, CancelWorkflow, ListRepositories, ListWorkflows, PauseWorkflow,
+    PlanWorkflow, RecordMerge, RemoveTask, RemoveWorkflowRepository, ReplanWorkflow, ResumeWorkflow, ShowWorkflow,
+    ShowWorkflowSummary, StartWorkflow, WorkflowSummary,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
@@ -364,7 +364,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             cx.answer_workflow("Resumed", &resumed)?;
         }
         Command::Merged(args) => {
-            let operation = CompleteMerge { workflow: args.workflow.clone(), merged: true };
+            let operation = RecordMerge { workflow: args.workflow.clone(), merged: true };
             let merged = cx.session()?.call(operation)?;
             cx.answer_workflow("Merged", &merged)?;
         }
@@ -403,7 +403,7 @@ fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
     for reference in &args.repo_of {
         repositories.push(references::repository(&mut session, reference, Unknown::Register)?);
     }
-    let operation = CreateWorkflow {
+    let operation = AddWorkflow {
         name: args.name.clone(),
         source: args.source,
         source_ref: args.source_ref.clone(),
@@ -562,7 +562,7 @@ fn humanize_reach(reach: Reach) -> &'static str {
 
 fn summary(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
     let mut session = cx.session()?;
-    let summary = session.call(SummarizeWorkflow { workflow: args.workflow.clone() })?;
+    let summary = session.call(ShowWorkflowSummary { workflow: args.workflow.clone() })?;
     let now = session.now()?;
     cx.ui.answer(&summary, |text| write_summary(text, &summary, now))
 }
@@ -738,7 +738,7 @@ fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
         cx.ui.warn(warning);
     }
     let issue = &epic.issue;
-    let operation = CreateWorkflow {
+    let operation = AddWorkflow {
         name: args.name.clone().unwrap_or_else(|| issue.id.clone()),
         source: Some(Source::Issue),
         source_ref: Some(issue.id.clone()),

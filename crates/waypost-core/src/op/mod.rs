@@ -5,6 +5,7 @@
 //! they decide nothing.
 
 mod access;
+mod names;
 pub(crate) mod ownership;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -16,6 +17,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 
 pub use access::{Access, AgentAccess, JobAccess};
+pub use names::{FORMER_NAMES, VERBS, Verb, current_name, usual_name};
 
 /// Declares the file of every operation, exports its types and lists it in [`TABLE`]: a new operation needs its file and one
 /// line. rustfmt does not find modules that a macro declares, so `cargo xtask test` names these files to it.
@@ -56,21 +58,21 @@ operations! {
         list_notices::ListNotices,
     }
     job {
+        add_job_record::AddJobRecord,
         append_log::AppendLog,
-        begin_supervision::BeginSupervision,
         cancel_job::CancelJob,
         choose_base::ChooseBase,
-        create_job_record::CreateJobRecord,
         finish_job::FinishJob,
         list_jobs::ListJobs,
-        note_job::NoteJob,
-        read_stored_log::ReadStoredLog,
         record_job_started::RecordJobStarted,
+        register_supervisor::RegisterSupervisor,
         show_job::ShowJob,
+        show_stored_log::ShowStoredLog,
+        update_job::UpdateJob,
     }
     machine {
         list_machines::ListMachines,
-        note_machine::NoteMachine,
+        record_machine::RecordMachine,
     }
     message {
         ack_message::AckMessage,
@@ -93,31 +95,32 @@ operations! {
         collect_garbage::CollectGarbage,
         expire_due::ExpireDue,
         find_garbage::FindGarbage,
-        get_work_status::GetWorkStatus,
         list_events::ListEvents,
         list_summaries::ListSummaries,
         record_maintenance::RecordMaintenance,
         repair_clock::RepairClock,
+        show_work_status::ShowWorkStatus,
     }
     task {
+        add_checkpoint::AddCheckpoint,
         add_task::AddTask,
         answer_question::AnswerQuestion,
         ask_question::AskQuestion,
         assign_task::AssignTask,
-        checkpoint_task::CheckpointTask,
         claim_task::ClaimTask,
         fail_task::FailTask,
         finish_task::FinishTask,
-        get_context::GetContext,
         list_checkpoints::ListCheckpoints,
+        list_next_tasks::ListNextTasks,
         list_tasks::ListTasks,
-        next_tasks::NextTasks,
         pause_task::PauseTask,
         release_task::ReleaseTask,
         remove_task::RemoveTask,
         reopen_task::ReopenTask,
+        show_context::ShowContext,
         show_task::ShowTask,
         skip_task::SkipTask,
+        update_task::UpdateTask,
     }
     template {
         apply_template::ApplyTemplate,
@@ -126,30 +129,30 @@ operations! {
         show_template::ShowTemplate,
     }
     workflow {
+        add_workflow::AddWorkflow,
         add_workflow_repository::AddWorkflowRepository,
         cancel_workflow::CancelWorkflow,
-        complete_merge::CompleteMerge,
-        create_workflow::CreateWorkflow,
         dump_workflow::DumpWorkflow,
         freeze_workflow::FreezeWorkflow,
         list_workflows::ListWorkflows,
         pause_workflow::PauseWorkflow,
         plan_workflow::PlanWorkflow,
+        record_merge::RecordMerge,
         remove_workflow_repository::RemoveWorkflowRepository,
         replan_workflow::ReplanWorkflow,
         resume_workflow::ResumeWorkflow,
         retire_workflow::RetireWorkflow,
         show_workflow::ShowWorkflow,
+        show_workflow_summary::ShowWorkflowSummary,
         start_workflow::StartWorkflow,
-        summarize_workflow::SummarizeWorkflow,
         take_workflow::TakeWorkflow,
     }
     workspace {
-        change_workspace::ChangeWorkspace,
-        create_workspace::CreateWorkspace,
+        add_workspace::AddWorkspace,
         list_live_workspaces::ListLiveWorkspaces,
         list_workspaces::ListWorkspaces,
         show_workspace::ShowWorkspace,
+        update_workspace::UpdateWorkspace,
     }
 }
 
@@ -182,7 +185,7 @@ pub trait StoreOperation: Operation {
     /// How it affects issues in ledgers.
     const ISSUES: IssueEffect = IssueEffect::None;
     /// Returns a read that fails if there is nothing to do, so that idle callers do not take the write lock.
-    const READ_FIRST: Option<fn(&Self) -> Option<NextTasks>> = None;
+    const READ_FIRST: Option<fn(&Self) -> Option<ListNextTasks>> = None;
 
     /// Runs the operation inside a transaction.
     fn run(self, cx: &mut OpContext<'_>) -> Result<Self::Answer>;
@@ -267,7 +270,7 @@ pub struct OperationEntry {
     /// As [`StoreOperation::ISSUES`].
     pub issues: IssueEffect,
     /// As [`StoreOperation::READ_FIRST`], with the arguments as JSON.
-    pub read_first: fn(&Value) -> Option<NextTasks>,
+    pub read_first: fn(&Value) -> Option<ListNextTasks>,
     /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
     pub run: fn(&mut OpContext<'_>, Value) -> Result<Value>,
     /// Decodes its arguments, for operations that write.
@@ -316,7 +319,7 @@ fn decode_boxed<O: StoreOperation + 'static>(arguments: Value) -> Result<Decoded
     Ok(DecodedOperation { arguments, run: Box::new(move |cx| encode::<O>(&operation.run(cx)?)) })
 }
 
-fn read_first<O: StoreOperation>(arguments: &Value) -> Option<NextTasks> {
+fn read_first<O: StoreOperation>(arguments: &Value) -> Option<ListNextTasks> {
     // Without a read the arguments need not be decoded. Wrong ones are refused later.
     O::READ_FIRST?(&decode::<O>(arguments.clone()).ok()?)
 }

@@ -3,7 +3,7 @@
 use waypost_core::Kind;
 use waypost_core::context::{Authority, Caller};
 use waypost_core::model::Role;
-use waypost_core::op::{CancelWorkflow, CreateWorkflow, RegisterAgent, SaveTemplate, SkipTask, StartWorkflow};
+use waypost_core::op::{AddWorkflow, CancelWorkflow, RegisterAgent, SaveTemplate, SkipTask, StartWorkflow};
 use waypost_core::redact::Secrets;
 use waypost_core::work::plan::Plan;
 
@@ -28,7 +28,7 @@ fn a_token_changes_only_work_that_its_agent_planned_or_holds() {
     let mut store = TestStore::new();
     let (ann, bob) = (token_of("ann"), token_of("bob"));
     for (caller, name) in [(&ann, "of-ann"), (&bob, "of-bob"), (&ann, "second")] {
-        let planned = CreateWorkflow { start: true, ..workflow(name, plan(name)) };
+        let planned = AddWorkflow { start: true, ..workflow(name, plan(name)) };
         store.write_as(caller, None, planned).unwrap();
     }
     let skip = |task: &str| SkipTask { task: task.to_owned(), workflow: None, reason: None };
@@ -72,7 +72,7 @@ fn no_secret_reaches_a_record_or_an_event() {
     let caller = Caller { secrets: Secrets::new(["canary-of-a-variable".to_owned()]), ..person_in(1) };
     let token = format!("ghp_{}", "canary0123".repeat(4));
     let text = format!("{token} canary-of-a-variable");
-    let made = CreateWorkflow { summary: Some(text.clone()), source_content: Some(text), ..workflow("w", plan("a")) };
+    let made = AddWorkflow { summary: Some(text.clone()), source_content: Some(text), ..workflow("w", plan("a")) };
     let made = store.write_as(&caller, None, made).unwrap();
     assert_eq!(made.workflow.summary.as_deref(), Some("ghp_[redacted] [redacted]"));
     let events = serde_json::to_string(&store.events()).unwrap();

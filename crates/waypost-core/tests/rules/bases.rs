@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use waypost_core::op::{
-    BeginSupervision, ChooseBase, CreateJobRecord, CreateWorkflow, FinishJob, FinishTask, RecordJobStarted, ReopenTask,
+    AddJobRecord, AddWorkflow, ChooseBase, FinishJob, FinishTask, RecordJobStarted, RegisterSupervisor, ReopenTask,
     SkipTask,
 };
 use waypost_core::work::base::JobBase;
@@ -15,17 +15,17 @@ const AGENT: &str = "agent1";
 fn start(plan: Value, base: Option<&str>) -> TestStore {
     let mut store = TestStore::new();
     let plan = Plan::from_value(plan).unwrap();
-    store.write(PERSON, CreateWorkflow { base: base.map(str::to_owned), ..workflow("w", plan) }).unwrap();
+    store.write(PERSON, AddWorkflow { base: base.map(str::to_owned), ..workflow("w", plan) }).unwrap();
     store
 }
 
 /// Starts a job for a task and returns its id.
 fn job(store: &mut TestStore, task: &str) -> String {
     let request = json!({ "command": ["true"], "task": task, "work_dir": "/" });
-    let job = store.write(AGENT, serde_json::from_value::<CreateJobRecord>(request).unwrap()).unwrap().job;
+    let job = store.write(AGENT, serde_json::from_value::<AddJobRecord>(request).unwrap()).unwrap().job;
     let supervisor = json!({ "boot_id": "b", "pid": 1, "start_time": 1 });
     let begin = json!({ "job": job.id, "machine": "m", "supervisor": supervisor });
-    store.write(AGENT, serde_json::from_value::<BeginSupervision>(begin).unwrap()).unwrap();
+    store.write(AGENT, serde_json::from_value::<RegisterSupervisor>(begin).unwrap()).unwrap();
     let started = json!({ "job": job.id, "process": supervisor });
     store.write(AGENT, serde_json::from_value::<RecordJobStarted>(started).unwrap()).unwrap();
     job.id.to_string()

@@ -12,9 +12,7 @@ use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::memory::MemoryStore;
 use waypost_core::model::{CheckpointKind, Event, EventQuery, Repository, Vcs, Worktree};
-use waypost_core::op::{
-    CheckpointTask, ClaimTask, CreateWorkflow, FinishTask, RegisterAgent, SendMessage, StoreOperation,
-};
+use waypost_core::op::{AddCheckpoint, AddWorkflow, ClaimTask, FinishTask, RegisterAgent, SendMessage, StoreOperation};
 use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
@@ -155,8 +153,8 @@ pub(crate) fn repository(number: u64) -> Repository {
 }
 
 /// Creates and starts a workflow.
-pub(crate) fn workflow(name: &str, plan: Plan) -> CreateWorkflow {
-    CreateWorkflow {
+pub(crate) fn workflow(name: &str, plan: Plan) -> AddWorkflow {
+    AddWorkflow {
         name: name.to_owned(),
         source: None,
         source_ref: None,
@@ -202,8 +200,8 @@ pub(crate) fn finish(task: &str) -> FinishTask {
     FinishTask { task: task.to_owned(), workflow: None, epoch: None, outcome: "done".to_owned(), evidence: None }
 }
 
-pub(crate) fn checkpoint(task: &str, summary: &str) -> CheckpointTask {
-    CheckpointTask {
+pub(crate) fn checkpoint(task: &str, summary: &str) -> AddCheckpoint {
+    AddCheckpoint {
         task: task.to_owned(),
         workflow: None,
         epoch: None,

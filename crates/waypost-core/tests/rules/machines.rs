@@ -4,12 +4,12 @@ use serde_json::json;
 use waypost_core::Kind;
 use waypost_core::model::ProcessIdentity;
 use waypost_core::op::{
-    AppendLog, BeginSupervision, CreateJobRecord, ListMachines, MachineView, NoteMachine, ReadStoredLog, StoredLog,
+    AddJobRecord, AppendLog, ListMachines, MachineView, RecordMachine, RegisterSupervisor, ShowStoredLog, StoredLog,
 };
 
 use crate::harness::{PERSON, TestStore};
 
-fn job_on(machine: Option<&str>, new_machine: bool) -> CreateJobRecord {
+fn job_on(machine: Option<&str>, new_machine: bool) -> AddJobRecord {
     let job = json!({ "command": ["true"], "work_dir": "/", "machine": machine, "new_machine": new_machine });
     serde_json::from_value(job).unwrap()
 }
@@ -27,7 +27,7 @@ fn a_job_for_an_unknown_machine_is_refused_and_not_recorded() {
     let mut store = TestStore::new();
     let error = store.write(PERSON, job_on(Some("gpu"), false)).unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
-    store.write(PERSON, NoteMachine { machine: "gpx".to_owned(), worker: true }).unwrap();
+    store.write(PERSON, RecordMachine { machine: "gpx".to_owned(), worker: true }).unwrap();
     let error = store.write(PERSON, job_on(Some("gpu"), false)).unwrap_err();
     assert!(format!("{error:?}").contains("known machines: gpx"), "{error:?}");
     assert!(!store.event_kinds().iter().any(|kind| kind == "job.created"));
@@ -41,9 +41,9 @@ fn a_machine_is_known_from_its_worker_or_its_first_job() {
     let mut store = TestStore::new();
     let job = store.write(PERSON, job_on(Some("one"), true)).unwrap().job.id.to_string();
     assert!(machines(&mut store).is_empty(), "only its name is known");
-    let taken = BeginSupervision { job, machine: "one".to_owned(), supervisor: supervisor(), token_hash: None };
+    let taken = RegisterSupervisor { job, machine: "one".to_owned(), supervisor: supervisor(), token_hash: None };
     store.write(PERSON, taken).unwrap();
-    store.write(PERSON, NoteMachine { machine: "two".to_owned(), worker: true }).unwrap();
+    store.write(PERSON, RecordMachine { machine: "two".to_owned(), worker: true }).unwrap();
     store.write(PERSON, job_on(Some("two"), false)).unwrap();
     let seen = machines(&mut store);
     let of = |view: &MachineView| (view.machine.name.clone(), view.has_worker, view.live_jobs, view.waiting_jobs);
@@ -54,7 +54,7 @@ fn a_machine_is_known_from_its_worker_or_its_first_job() {
     // A worker that does not report is not there any more, but its machine stays known.
     store.set_now(200_000);
     assert_eq!(machines(&mut store).iter().map(|view| view.has_worker).collect::<Vec<_>>(), [false, false]);
-    store.write(PERSON, NoteMachine { machine: "two".to_owned(), worker: false }).unwrap();
+    store.write(PERSON, RecordMachine { machine: "two".to_owned(), worker: false }).unwrap();
     let two = machines(&mut store).remove(1);
     assert_eq!((two.machine.last_seen.as_millis(), two.has_worker), (200_000, false), "a job is no worker");
 }
@@ -65,7 +65,7 @@ fn append(store: &mut TestStore, job: &str, from: u64, text: &str) -> u64 {
 }
 
 fn read(store: &mut TestStore, job: &str, from: Option<u64>, limit: u64) -> StoredLog {
-    store.read(PERSON, ReadStoredLog { job: job.to_owned(), from, limit }).unwrap()
+    store.read(PERSON, ShowStoredLog { job: job.to_owned(), from, limit }).unwrap()
 }
 
 #[test]

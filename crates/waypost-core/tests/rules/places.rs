@@ -6,8 +6,8 @@ use waypost_core::context::{Caller, Standing};
 use waypost_core::id::RepositoryId;
 use waypost_core::model::{AgentStatus, Reach, WorkflowQuery};
 use waypost_core::op::{
-    AddWorkflowRepository, ClaimTask, CreateWorkflow, GetContext, ListAgents, ListCheckpoints, ListTasks,
-    ListWorkflows, NextTasks, RemoveWorkflowRepository, RemoveWorktree, ShowTask,
+    AddWorkflow, AddWorkflowRepository, ClaimTask, ListAgents, ListCheckpoints, ListNextTasks, ListTasks,
+    ListWorkflows, RemoveWorkflowRepository, RemoveWorktree, ShowContext, ShowTask,
 };
 use waypost_core::work::plan::Plan;
 
@@ -33,12 +33,12 @@ fn plan(tasks: &[(&str, u32)]) -> Plan {
     Plan::from_value(json!({ "tasks": tasks })).unwrap()
 }
 
-fn next(limit: u32) -> NextTasks {
-    NextTasks { workflow: None, worktree_id: None, repository: None, limit, after: None }
+fn next(limit: u32) -> ListNextTasks {
+    ListNextTasks { workflow: None, worktree_id: None, repository: None, limit, after: None }
 }
 
 /// Returns the names of the tasks that a caller can claim, in order.
-fn offered(store: &mut TestStore, caller: &Caller, operation: NextTasks) -> Vec<String> {
+fn offered(store: &mut TestStore, caller: &Caller, operation: ListNextTasks) -> Vec<String> {
     match store.read_as(caller, operation) {
         Ok(list) => list.tasks.into_iter().map(|task| task.task.name).collect(),
         Err(error) if error.kind() == Kind::NothingToDo => Vec::new(),
@@ -84,7 +84,7 @@ fn the_own_work_of_a_worktree_comes_before_more_urgent_shared_work() {
 fn a_plan_can_be_shared_or_kept_to_its_worktree() {
     let mut store = TestStore::new();
     let created = |store: &mut TestStore, number, name, shared, only_here| {
-        let operation = CreateWorkflow { shared, only_here, ..workflow(name, plan(&[(name, 2)])) };
+        let operation = AddWorkflow { shared, only_here, ..workflow(name, plan(&[(name, 2)])) };
         store.write_as(&agent_in(number), None, operation).map(|view| view.workflow.reach)
     };
     assert_eq!(created(&mut store, 2, "open", true, false).unwrap(), Reach::Repository);
@@ -99,12 +99,12 @@ fn a_plan_can_be_shared_or_kept_to_its_worktree() {
 #[test]
 fn a_claim_can_choose_another_worktree_its_workflow_or_its_task() {
     let mut store = planned();
-    let chosen = |number| NextTasks { worktree_id: Some(agent_in(number).worktree.id), ..next(9) };
+    let chosen = |number| ListNextTasks { worktree_id: Some(agent_in(number).worktree.id), ..next(9) };
     assert_eq!(offered(&mut store, &agent_in(1), chosen(2)), ["a"], "only what was planned there");
     assert_eq!(offered(&mut store, &agent_in(2), chosen(1)), ["m"]);
-    let named = NextTasks { workflow: Some("b".to_owned()), ..next(9) };
+    let named = ListNextTasks { workflow: Some("b".to_owned()), ..next(9) };
     assert_eq!(offered(&mut store, &agent_in(1), named.clone()), ["b"]);
-    let apart = NextTasks { worktree_id: chosen(2).worktree_id, ..named };
+    let apart = ListNextTasks { worktree_id: chosen(2).worktree_id, ..named };
     assert!(offered(&mut store, &agent_in(1), apart).is_empty(), "the workflow is of another worktree");
     let unknown = store.read_as(&agent_in(1), chosen(9)).unwrap_err();
     assert_eq!(unknown.kind(), Kind::NotFound, "an unknown worktree is an error, not an empty list");
@@ -153,14 +153,14 @@ fn in_a_shared_store_an_agent_gets_work_of_the_repository_it_is_in() {
     let (mut store, one, two) = shared();
     assert_eq!(offered(&mut store, &one, next(9)), ["one", "build"]);
     assert_eq!(offered(&mut store, &two, next(9)), ["two", "build"]);
-    let of = |name: &str| NextTasks { repository: Some(name.to_owned()), ..next(1) };
+    let of = |name: &str| ListNextTasks { repository: Some(name.to_owned()), ..next(1) };
     assert_eq!(offered(&mut store, &one, of("repository 2")), ["two"]);
     assert_eq!(offered(&mut store, &one, of(two.repository.id.as_str())), ["two"]);
     assert_eq!(offered(&mut store, &one, of("/repository2")), ["two"]);
     assert_eq!(offered(&mut store, &one, of("all")), ["one"], "its own worktree comes first");
-    assert_eq!(offered(&mut store, &one, NextTasks { limit: 9, ..of("all") }).len(), 4);
+    assert_eq!(offered(&mut store, &one, ListNextTasks { limit: 9, ..of("all") }).len(), 4);
     assert_eq!(store.read_as(&one, of("none")).unwrap_err().kind(), Kind::NotFound);
-    let named = NextTasks { workflow: Some("two".to_owned()), ..next(9) };
+    let named = ListNextTasks { workflow: Some("two".to_owned()), ..next(9) };
     let error = store.read_as(&one, named).unwrap_err();
     assert_eq!(error.kind(), Kind::NothingToDo);
     assert!(
@@ -207,7 +207,7 @@ fn a_name_means_the_nearest_record_and_a_repository_can_be_named() {
     assert_eq!(show(&mut store, &one, Some("repository 2")).workflow, "two");
     let seen = show(&mut store, &one, Some("repository 2"));
     assert_eq!(seen.repository.as_deref(), Some("repository 2"));
-    let context = GetContext {
+    let context = ShowContext {
         task: "build".to_owned(),
         workflow: None,
         repository: Some("repository 2".to_owned()),
@@ -216,7 +216,7 @@ fn a_name_means_the_nearest_record_and_a_repository_can_be_named() {
     let text = store.read_as(&one, context.clone()).unwrap().text;
     assert!(text.contains("Repository: repository 2"), "{text}");
     assert!(text.contains("Planned in worktree: tree 20"), "{text}");
-    let own = store.read_as(&one, GetContext { repository: None, ..context }).unwrap().text;
+    let own = store.read_as(&one, ShowContext { repository: None, ..context }).unwrap().text;
     assert!(own.contains("Repository: repository 1") && !own.contains("Planned in worktree"), "{own}");
     let lists = |store: &mut TestStore, repository: Option<&RepositoryId>| {
         let query = WorkflowQuery { repository_id: repository.cloned(), limit: 9, ..WorkflowQuery::default() };

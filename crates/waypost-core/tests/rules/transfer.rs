@@ -4,7 +4,7 @@ use serde_json::json;
 use waypost_core::id::WorkflowId;
 use waypost_core::model::{EventQuery, TaskStatus, WorkflowStatus};
 use waypost_core::op::{
-    CreateWorkflow, DumpWorkflow, FailTask, FreezeWorkflow, ListEvents, ListInbox, ResumeWorkflow, RetireWorkflow,
+    AddWorkflow, DumpWorkflow, FailTask, FreezeWorkflow, ListEvents, ListInbox, ResumeWorkflow, RetireWorkflow,
     SendMessage, ShowWorkflow, SkipTask, TakeWorkflow, WorkflowPage,
 };
 use waypost_core::work::plan::Plan;
@@ -41,7 +41,7 @@ impl Place {
 /// Starts the workflow `release`, with a claimed task, a checkpoint and a message.
 fn start_release(place: &mut Place) -> WorkflowId {
     let plan = Plan::from_text("build: first\ntest: second\n    needs: build\n    backoff: 10m\n").unwrap();
-    let release = CreateWorkflow { config: json!({ "of": "its own" }), ..workflow("release", plan) };
+    let release = AddWorkflow { config: json!({ "of": "its own" }), ..workflow("release", plan) };
     let id = place.store.write("ada", release).unwrap().workflow.id;
     place.store.write("ada", claim(Some("build"))).unwrap();
     place.store.write("ada", checkpoint("build", "half of it")).unwrap();

@@ -6,10 +6,9 @@ use waypost_core::escape::EXPLANATION;
 use waypost_core::id::CheckpointId;
 use waypost_core::model::{Lease, ProcessIdentity, TaskStatus, WorkflowStatus};
 use waypost_core::op::{
-    AddTask, AssignTask, BeginSupervision, CheckpointTask, ClaimTask, Claimed, CompleteMerge, CreateJobRecord,
-    CreateWorkflow, ExpireDue, FailTask, FinishJob, GetContext, Heartbeat, IntroduceAgent, LeaseIssue, ListLeases,
-    RecordJobStarted, RemoveTask, ReopenTask, ReplanWorkflow, ShowTask, ShowWorkflow, SkipTask, StartWorkflow,
-    SummarizeWorkflow,
+    AddCheckpoint, AddJobRecord, AddTask, AddWorkflow, AssignTask, ClaimTask, Claimed, ExpireDue, FailTask, FinishJob,
+    Heartbeat, IntroduceAgent, LeaseIssue, ListLeases, RecordJobStarted, RecordMerge, RegisterSupervisor, RemoveTask,
+    ReopenTask, ReplanWorkflow, ShowContext, ShowTask, ShowWorkflow, ShowWorkflowSummary, SkipTask, StartWorkflow,
 };
 use waypost_core::store::Store as _;
 use waypost_core::time::Timestamp;
@@ -34,7 +33,7 @@ impl Bench {
 
     fn create(&mut self, plan: &Value, config: Value, start: bool) {
         let plan = Plan::from_value(plan.clone()).unwrap();
-        self.0.write(PERSON, CreateWorkflow { config, start, ..workflow("w", plan) }).unwrap();
+        self.0.write(PERSON, AddWorkflow { config, start, ..workflow("w", plan) }).unwrap();
     }
 
     fn claim(&mut self, agent: &str, task: &str) -> Result<Claimed> {
@@ -83,7 +82,7 @@ fn a_summary_has_the_longest_chain_of_unfinished_tasks() {
         { "name": "e", "depends_on": ["c", "d"] },
         { "name": "f", "informed_by": ["e"] },
     ] }));
-    let summarize = || SummarizeWorkflow { workflow: "w".to_owned() };
+    let summarize = || ShowWorkflowSummary { workflow: "w".to_owned() };
     let summary = bench.0.read(PERSON, summarize()).unwrap();
     assert_eq!(summary.critical_path, ["a", "b", "c", "e"]);
     assert_eq!((summary.percent, summary.claimable, summary.blocked), (0, 3, 3));
@@ -139,7 +138,7 @@ fn skipping_one_of_two_dead_tasks_leaves_the_workflow_failed() {
 fn a_workflow_that_awaits_its_merge_completes_when_it_is_merged() {
     let mut bench = Bench::new();
     bench.create(&json!([{ "name": "a" }]), json!({ "awaits_merge": true }), true);
-    let merged = || CompleteMerge { workflow: "w".to_owned(), merged: true };
+    let merged = || RecordMerge { workflow: "w".to_owned(), merged: true };
     assert_eq!(bench.0.write(PERSON, merged()).unwrap_err().kind(), Kind::Conflict);
     bench.finish("agent1", "a");
     assert_eq!(bench.status(), WorkflowStatus::AwaitingMerge);
@@ -260,7 +259,7 @@ fn c10_the_last_checkpoint_fits_into_every_budget() {
         bench.0.write("agent1", operation).unwrap();
     }
     for budget in [100, 500, 8_000] {
-        let operation = GetContext { task: "a".to_owned(), workflow: None, repository: None, budget: Some(budget) };
+        let operation = ShowContext { task: "a".to_owned(), workflow: None, repository: None, budget: Some(budget) };
         let context = bench.0.read(PERSON, operation).unwrap();
         assert!(context.text.contains("step 4 is done"), "{budget}: {}", context.text);
         let explained = format!("{EXPLANATION}\n\n");
@@ -386,7 +385,7 @@ fn checkpoints_of_a_task_are_limited_in_size_and_number() {
     let mut bench = Bench::new();
     bench.start(&json!([{ "name": "a" }]));
     bench.claim("agent1", "a").unwrap();
-    let large = CheckpointTask { detail: json!({ "log": "x".repeat(256 * 1024) }), ..checkpoint("a", "s") };
+    let large = AddCheckpoint { detail: json!({ "log": "x".repeat(256 * 1024) }), ..checkpoint("a", "s") };
     let refused = bench.0.write("agent1", large).unwrap_err();
     assert!(refused.kind() == Kind::Invalid && refused.to_string().ends_with("bytes is too long"), "{refused}");
     let mut last = bench.0.write("agent1", checkpoint("a", "s")).unwrap().checkpoint;
@@ -420,7 +419,7 @@ fn every_write_of_an_agent_renews_its_leases_on_issues_and_not_those_on_other_ta
     assert_eq!(ends_after_write_at(500_000), (500_000 + 600_000, task_end));
 }
 
-fn job_on(task: &str) -> CreateJobRecord {
+fn job_on(task: &str) -> AddJobRecord {
     serde_json::from_value(json!({ "command": ["true"], "task": task, "work_dir": "/" })).unwrap()
 }
 
@@ -467,7 +466,7 @@ fn only_an_attempt_whose_command_started_is_counted() {
         bench.start(&json!([{ "name": "a", "max_attempts": 3 }]));
         let job = bench.0.write("agent1", job_on("a")).unwrap().job.id.to_string();
         let take =
-            BeginSupervision { job: job.clone(), machine: "m".to_owned(), supervisor: process(), token_hash: None };
+            RegisterSupervisor { job: job.clone(), machine: "m".to_owned(), supervisor: process(), token_hash: None };
         bench.0.write("agent1", take).unwrap();
         if starts {
             let started = RecordJobStarted { job: job.clone(), process: process(), log: None };

@@ -19,10 +19,10 @@ use super::{Shared, answer, caller, number};
 use crate::calls;
 use waypost::access::Grant;
 use waypost::app::{Call, Who};
-use waypost::ops::job::GetLog;
+use waypost::ops::job::ShowLog;
 
 /// The operation that reads a part of a log.
-pub(super) const OPERATION: &str = GetLog::NAME;
+pub(super) const OPERATION: &str = ShowLog::NAME;
 /// Maximum number of listeners.
 pub(super) const MAX_LISTENERS: usize = 64;
 /// How often the server checks for new output.

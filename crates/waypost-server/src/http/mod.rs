@@ -39,6 +39,7 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
+use waypost_core::op::FORMER_NAMES;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::check_threads;
 
@@ -408,6 +409,16 @@ fn router(shared: &Arc<Shared>) -> Router {
                 router = router.route(path, on(filter(method), by_path(Address::Former)));
             }
         }
+    }
+    for (former, current) in FORMER_NAMES {
+        let number = shared.ops.iter().position(|op| op.about.name == *current);
+        let by_name = move |State(shared): State<Arc<Shared>>, request: Request| async move {
+            match number {
+                Some(number) => handle(&shared, number, Address::FormerName, Vec::new(), request).await,
+                None => answer::error(&app::unknown_operation(current)),
+            }
+        };
+        router = router.route(&format!("{ROOT}/op/{former}"), post(by_name));
     }
     router
         .route(&format!("{ROOT}/op/{{operation}}"), any(unknown_operation))

@@ -11,7 +11,7 @@ use sha2::{Digest as _, Sha256};
 use waypost_core::op::{self, Effect, ListEvents, Operation as _, TakeWorkflow};
 use waypost_core::{Error, Kind, Result};
 
-use super::route::Op;
+use super::route::{Op, ROOT};
 use super::text::{hash, pairs, text_header};
 use super::{READ_TIMEOUT, Shared, answer, caller, event_request, logs, sse, start_event_stream};
 use crate::calls::{self, with_timeout};
@@ -32,10 +32,19 @@ const WORKFLOW_READ_TIMEOUT: Duration = Duration::from_mins(5);
 pub(super) enum Address {
     /// `POST /api/v1/op/NAME`.
     Name,
+    /// `POST /api/v1/op/NAME` with the name of the version before.
+    FormerName,
     /// The address of its resource.
     Rest,
     /// The address of the version before.
     Former,
+}
+
+impl Address {
+    /// Returns whether the operation is addressed by its name, with all arguments in the body.
+    fn is_name(self) -> bool {
+        matches!(self, Address::Name | Address::FormerName)
+    }
 }
 
 /// Answers a request for an operation.
@@ -47,7 +56,7 @@ pub(super) async fn handle(
     request: Request,
 ) -> Response<Body> {
     let op = &shared.ops[number];
-    if address != Address::Name && sse::is_accepted(&request) {
+    if !address.is_name() && sse::is_accepted(&request) {
         match op.about.name {
             ListEvents::NAME => {
                 let parsed = event_request(shared, &request);
@@ -60,19 +69,23 @@ pub(super) async fn handle(
             _ => {}
         }
     }
-    let successor = if address == Address::Former { successor(op, &keys) } else { None };
+    let successor = match address {
+        Address::Former => successor(op, &keys),
+        Address::FormerName => Some(format!("{ROOT}/op/{}", op.about.name)),
+        Address::Name | Address::Rest => None,
+    };
     let mut response = match run(shared, op, address, keys, request).await {
         Ok(response) => response,
         Err(failure) => failure.into_response(),
     };
     shared.metrics.count_response(op.about.name, response.status().as_u16());
-    if address == Address::Former {
+    if matches!(address, Address::Former | Address::FormerName) {
         deprecate(&mut response, successor.as_deref());
     }
     response
 }
 
-/// The time from which the addresses of the version before are deprecated, as RFC 9745 writes it.
+/// The time from which the addresses and names of the version before are deprecated, as RFC 9745 writes it.
 const DEPRECATED_SINCE: &str = "@1794787200";
 
 /// Says that an address is deprecated, and which one replaces it.
@@ -124,9 +137,9 @@ async fn run(
     let (parts, body) = request.into_parts();
     let grant = parts.extensions.get::<Grant>().cloned();
     let grant = grant.ok_or_else(|| Error::internal("the request has no grant"))?;
-    let is_get = address != Address::Name && op.rest.method == Method::GET;
+    let is_get = !address.is_name() && op.rest.method == Method::GET;
     let has_query = match address {
-        Address::Name => false,
+        Address::Name | Address::FormerName => false,
         Address::Rest => op.rest.has_query(),
         Address::Former => is_get,
     };
@@ -173,7 +186,7 @@ async fn run(
     if is_write {
         shared.events.notify_write();
     }
-    let is_list = address != Address::Name && op.rest.is_list;
+    let is_list = !address.is_name() && op.rest.is_list;
     let tag = match revision {
         Some(revision) => Some(revision),
         None if is_get => {

@@ -22,24 +22,37 @@ const RESOURCES: &[&str] =
     &["task", "workflow", "issue", "message", "agent", "template", "worktree", "repository", "job", "workspace"];
 
 /// Operations whose address does not follow from their name: changes of resources by the methods that HTTP has for them,
-/// and parts of resources. The address that follows from the name stays valid for one version.
-const ADDRESSES: &[(&str, Method, &str)] = &[
-    ("add_workflow_repository", Method::POST, "workflows/{workflow}/repositories"),
-    ("answer_question", Method::POST, "tasks/{task}/answer"),
-    ("ask_question", Method::POST, "tasks/{task}/ask"),
-    ("checkpoint_task", Method::POST, "tasks/{task}/checkpoints"),
-    ("comment_issue", Method::POST, "issues/{issue}/comments"),
-    ("delete_issue", Method::DELETE, "issues/{issue}"),
-    ("depend_issue", Method::POST, "issues/{issue}/dependencies"),
-    ("register_agent", Method::POST, "agents"),
-    ("remove_repository", Method::DELETE, "repositories/{repository}"),
-    ("remove_task", Method::DELETE, "tasks/{task}"),
-    ("remove_workflow_repository", Method::DELETE, "workflows/{workflow}/repositories/{repository}"),
-    ("remove_worktree", Method::DELETE, "worktrees/{id}"),
-    ("retire_agent", Method::DELETE, "agents/{agent}"),
-    ("summarize_workflow", Method::GET, "workflows/{workflow}/summary"),
-    ("undepend_issue", Method::DELETE, "issues/{issue}/dependencies/{on}"),
-    ("update_issue", Method::PATCH, "issues/{issue}"),
+/// and parts of resources. The last name is the one from which the address of the version before follows; that address
+/// stays valid for one version.
+const ADDRESSES: &[(&str, Method, &str, Option<&str>)] = &[
+    ("add_checkpoint", Method::POST, "tasks/{task}/checkpoints", Some("checkpoint_task")),
+    ("add_comment", Method::POST, "issues/{issue}/comments", Some("comment_issue")),
+    ("add_dependency", Method::POST, "issues/{issue}/dependencies", Some("depend_issue")),
+    ("add_workflow_repository", Method::POST, "workflows/{workflow}/repositories", Some("add_workflow_repository")),
+    ("answer_question", Method::POST, "tasks/{task}/answer", Some("answer_question")),
+    ("ask_question", Method::POST, "tasks/{task}/ask", Some("ask_question")),
+    ("list_blocked_issues", Method::GET, "issues/blocked", None),
+    ("list_next_tasks", Method::GET, "tasks/next", None),
+    ("list_ready_issues", Method::GET, "issues/ready", None),
+    ("record_merge", Method::POST, "workflows/{workflow}/merge", Some("complete_merge")),
+    ("register_agent", Method::POST, "agents", Some("register_agent")),
+    ("remove_dependency", Method::DELETE, "issues/{issue}/dependencies/{on}", Some("undepend_issue")),
+    ("remove_issue", Method::DELETE, "issues/{issue}", Some("delete_issue")),
+    ("remove_repository", Method::DELETE, "repositories/{repository}", Some("remove_repository")),
+    ("remove_task", Method::DELETE, "tasks/{task}", Some("remove_task")),
+    (
+        "remove_workflow_repository",
+        Method::DELETE,
+        "workflows/{workflow}/repositories/{repository}",
+        Some("remove_workflow_repository"),
+    ),
+    ("remove_worktree", Method::DELETE, "worktrees/{id}", Some("remove_worktree")),
+    ("retire_agent", Method::DELETE, "agents/{agent}", Some("retire_agent")),
+    ("show_workflow_summary", Method::GET, "workflows/{workflow}/summary", Some("summarize_workflow")),
+    ("start_job", Method::POST, "jobs", None),
+    ("update_issue", Method::PATCH, "issues/{issue}", Some("update_issue")),
+    ("update_task", Method::PATCH, "tasks/{task}", None),
+    ("update_job", Method::PATCH, "jobs/{job}", Some("note_job")),
 ];
 
 /// An operation with its routes.
@@ -144,18 +157,15 @@ impl Rest {
         answer: &Map<String, Value>,
     ) -> Rest {
         let derived = Rest::derived(about, properties, required, answer);
-        let Some((_, method, path)) = ADDRESSES.iter().find(|(name, ..)| *name == about.name) else { return derived };
+        let address = ADDRESSES.iter().find(|(name, ..)| *name == about.name);
+        let Some((_, method, path, former_name)) = address else { return derived };
         let keys = path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}'));
         let keys = keys.map(str::to_owned).collect();
-        let former = std::iter::once(derived.path).chain(derived.named_path).collect();
-        Rest {
-            method: method.clone(),
-            path: full_path(path),
-            named_path: None,
-            keys,
-            former: Some((derived.method, former)),
-            ..derived
-        }
+        let former = former_name.map(|name| {
+            let before = Rest::derived(&Description { name, ..*about }, properties, required, answer);
+            (before.method, std::iter::once(before.path).chain(before.named_path).collect())
+        });
+        Rest { method: method.clone(), path: full_path(path), named_path: None, keys, former, ..derived }
     }
 
     /// Returns whether arguments are in the query string, not in the body.
@@ -192,14 +202,14 @@ impl Rest {
                     ("list", _, Some(owner)) => {
                         (format!("{}/{{{owner}}}/{all}", plural(owner)), Some(owner.to_owned()))
                     }
-                    ("get" | "show", _, Some(owner)) => {
+                    ("show", _, Some(owner)) => {
                         (format!("{}/{{{owner}}}/{noun}", plural(owner)), Some(owner.to_owned()))
                     }
                     (_, _, Some(owner)) => {
                         (format!("{}/{{{owner}}}/{verb}-{noun}", plural(owner)), Some(owner.to_owned()))
                     }
                     ("list", ..) if is_read => (all, None),
-                    ("get", ..) => (noun, None),
+                    ("show", None, None) if !is_resource => (noun, None),
                     ("create" | "add" | "send" | "save", ..) => (all, None),
                     ("show", Some(key), _) => (format!("{all}/{{{key}}}"), Some(key)),
                     (_, Some(key), _) => (format!("{all}/{{{key}}}/{verb}"), Some(key)),
@@ -334,27 +344,37 @@ mod tests {
             ("show_task", Method::GET, "/api/v1/tasks/{task}"),
             ("claim_task", Method::POST, "/api/v1/tasks/claim"),
             ("finish_task", Method::POST, "/api/v1/tasks/{task}/finish"),
-            ("next_tasks", Method::GET, "/api/v1/tasks/next"),
-            ("create_workflow", Method::POST, "/api/v1/workflows"),
+            ("list_next_tasks", Method::GET, "/api/v1/tasks/next"),
             ("list_repositories", Method::GET, "/api/v1/repositories"),
             ("show_template", Method::GET, "/api/v1/templates/{name}"),
-            ("get_status", Method::GET, "/api/v1/status"),
+            ("show_status", Method::GET, "/api/v1/status"),
             ("list_inbox", Method::POST, "/api/v1/inbox/list"),
             ("heartbeat", Method::POST, "/api/v1/heartbeat"),
-            ("get_context", Method::GET, "/api/v1/tasks/{task}/context"),
+            ("show_context", Method::GET, "/api/v1/tasks/{task}/context"),
             ("list_checkpoints", Method::GET, "/api/v1/tasks/{task}/checkpoints"),
             ("update_issue", Method::PATCH, "/api/v1/issues/{issue}"),
             ("remove_worktree", Method::DELETE, "/api/v1/worktrees/{id}"),
-            ("undepend_issue", Method::DELETE, "/api/v1/issues/{issue}/dependencies/{on}"),
+            ("remove_dependency", Method::DELETE, "/api/v1/issues/{issue}/dependencies/{on}"),
+            ("add_workflow", Method::POST, "/api/v1/workflows"),
+            ("list_ready_issues", Method::GET, "/api/v1/issues/ready"),
+            ("show_log", Method::GET, "/api/v1/jobs/{job}/log"),
+            ("start_job", Method::POST, "/api/v1/jobs"),
+            ("update_job", Method::PATCH, "/api/v1/jobs/{job}"),
         ] {
             let rest = op(name).rest;
             assert_eq!((rest.method, rest.path.as_str()), (method, path), "{name}");
         }
         assert_eq!(op("claim_task").rest.named_path.as_deref(), Some("/api/v1/tasks/{task}/claim"));
         assert_eq!(op("finish_task").rest.named_path, None);
-        assert_eq!(op("undepend_issue").rest.keys, ["issue", "on"]);
-        let former = op("ask_question").rest.former.unwrap();
-        assert_eq!(former, (Method::POST, vec!["/api/v1/tasks/{task}/ask-question".to_owned()]));
+        assert_eq!(op("remove_dependency").rest.keys, ["issue", "on"]);
+        for (name, path) in [
+            ("ask_question", "/api/v1/tasks/{task}/ask-question"),
+            ("remove_issue", "/api/v1/issues/{issue}/delete"),
+            ("record_merge", "/api/v1/workflows/{workflow}/complete-merge"),
+            ("update_job", "/api/v1/jobs/{job}/note"),
+        ] {
+            assert_eq!(op(name).rest.former.unwrap(), (Method::POST, vec![path.to_owned()]), "{name}");
+        }
     }
 
     #[test]

@@ -359,7 +359,7 @@ fn decode_call(
 fn ready_issues(call: &Call) -> Call {
     let arguments = json!({ "limit": MAX_OFFERED_ISSUES });
     let (who, grant) = (call.who.clone(), call.grant.clone());
-    Call { operation: "ready_issues".to_owned(), arguments, who, grant, from: None, key: None }
+    Call { operation: "list_ready_issues".to_owned(), arguments, who, grant, from: None, key: None }
 }
 
 /// All tools as a client sees them that has to name its agent.

@@ -122,13 +122,13 @@ pub(super) static TABLE: &[Tool] = &[
     tool(
         "context",
         "Context of a task: plan, checkpoints, outcomes of its dependencies, messages.",
-        &[only("get_context", answers::context, &[TASK, BUDGET.or(|| json!(2_000))])],
+        &[only("show_context", answers::context, &[TASK, BUDGET.or(|| json!(2_000))])],
     ),
     tool(
         "checkpoint",
         "Record the progress of a task, so that another agent could continue. Renews the lease.",
         &[only(
-            "checkpoint_task",
+            "add_checkpoint",
             answers::checkpointed,
             &[
                 TASK,
@@ -189,7 +189,7 @@ pub(super) static TABLE: &[Tool] = &[
         "issues",
         "Read the project's issues. ready: can be started now. list: open ones. search: by words. show: id.",
         &[
-            action("ready", "ready_issues", answers::issues, &[LIMIT, AFTER, REPO]),
+            action("ready", "list_ready_issues", answers::issues, &[LIMIT, AFTER, REPO]),
             action(
                 "list",
                 "list_issues",
@@ -211,10 +211,10 @@ pub(super) static TABLE: &[Tool] = &[
             action("update", "update_issue", answers::issue, &[ISSUE, REPO, KEY]).and(ISSUE_FIELDS),
             action("close", "close_issue", answers::issue, &[ISSUE, field("text").of("reason"), REPO, KEY]),
             action("reopen", "reopen_issue", answers::issue, &[ISSUE, REPO, KEY]),
-            action("comment", "comment_issue", answers::issue, &[ISSUE, field("text"), REPO, KEY]),
+            action("comment", "add_comment", answers::issue, &[ISSUE, field("text"), REPO, KEY]),
             action("claim", "claim_issue", answers::issue, &[ISSUE, REPO, KEY]),
             action("release", "release_issue", answers::issue, &[ISSUE, field("force"), REPO, KEY]),
-            action("depend", "depend_issue", answers::issue, &[ISSUE, field("on"), REPO, KEY]),
+            action("depend", "add_dependency", answers::issue, &[ISSUE, field("on"), REPO, KEY]),
         ],
     )
     .chosen_by("do"),
@@ -229,7 +229,7 @@ pub(super) static TABLE: &[Tool] = &[
     tool(
         "status",
         "Status of all agents and worktrees: tasks that need a person, are stuck, in progress or ready.",
-        &[only("get_status", answers::status, &[field("limit").or(|| json!(5)).described("per kind")])],
+        &[only("show_status", answers::status, &[field("limit").or(|| json!(5)).described("per kind")])],
     ),
 ];
 

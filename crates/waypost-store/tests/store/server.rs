@@ -12,7 +12,7 @@ use waypost_core::model::{
     Agent, Dependency, DependencyKind, EventQuery, Lease, Message, MessageState, Task, TaskStatus, Workflow,
     WorkflowQuery, WorkflowStatus,
 };
-use waypost_core::op::{GetWorkStatus, ListAgents, ListLeases, ListTasks, ListWorkflows, Register};
+use waypost_core::op::{ListAgents, ListLeases, ListTasks, ListWorkflows, Register, ShowWorkStatus};
 use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
@@ -788,7 +788,7 @@ fn status_agents_and_leases_take_as_many_statements_for_many_as_for_one() {
         });
         let mut seen = vec![statements(&server)];
         let status =
-            engine::read(&mut store, &caller, &mut Zeros, GetWorkStatus { worktree_id: None, limit: 100 }).unwrap();
+            engine::read(&mut store, &caller, &mut Zeros, ShowWorkStatus { worktree_id: None, limit: 100 }).unwrap();
         seen.push(statements(&server));
         let list = ListAgents {
             role: None,

@@ -15,7 +15,7 @@ use waypost_core::context::{Authority, Caller};
 use waypost_core::engine;
 use waypost_core::model::{Repository, Worktree};
 use waypost_core::op::{
-    self, Effect, ExpireDue, GetWorkStatus, Heartbeat, JobView, ListJobs, Operation as _, OperationEntry,
+    self, Effect, ExpireDue, Heartbeat, JobView, ListJobs, Operation as _, OperationEntry, ShowWorkStatus,
 };
 use waypost_core::{Error, Kind, Result};
 
@@ -350,7 +350,7 @@ fn no_path(id: &str) -> PathBuf {
 
 /// Reads a page of every table that work needs.
 fn probe_read(session: &mut Session, caller: &Caller) -> Result<()> {
-    let status = GetWorkStatus { worktree_id: None, limit: 1 };
+    let status = ShowWorkStatus { worktree_id: None, limit: 1 };
     engine::read(session.store()?, caller, &mut SystemEntropy, status).map(drop)
 }
 

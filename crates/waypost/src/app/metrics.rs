@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use waypost_core::model::WorkspaceStatus;
-use waypost_core::op::{GetWorkStatus, JobView, ListJobs, ListWorkspaces};
+use waypost_core::op::{JobView, ListJobs, ListWorkspaces, ShowWorkStatus};
 use waypost_core::{Error, Result};
 
 use crate::session::Session;
@@ -32,7 +32,7 @@ pub(super) fn counter(name: &'static str, help: &'static str, count: u64) -> Mea
 
 /// Returns the number of entries in each section of the status.
 pub(super) fn of_status(session: &mut Session) -> Result<Vec<Measure>> {
-    let totals = session.read(GetWorkStatus { worktree_id: None, limit: 0 })?.totals;
+    let totals = session.read(ShowWorkStatus { worktree_id: None, limit: 0 })?.totals;
     let totals = serde_json::to_value(totals).map_err(|error| Error::internal("totals are not JSON").because(error))?;
     let of_part =
         |(name, count): (&String, &serde_json::Value)| (format!("part=\"{name}\""), count.as_f64().unwrap_or_default());

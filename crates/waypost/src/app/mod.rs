@@ -93,9 +93,10 @@ fn find(name: &str) -> Result<Found> {
 
 /// Returns the error for an unknown operation, with the nearest name.
 pub fn unknown_operation(name: &str) -> Error {
-    let names = operations().filter(|about| about.audience == op::Audience::Public).map(|about| about.name);
+    let names = || operations().filter(|about| about.audience == op::Audience::Public).map(|about| about.name);
     let error = Error::not_found(format!("unknown operation {name:?}"));
-    match nearest(name, names) {
+    let usual = op::usual_name(name).and_then(|usual| names().find(|known| *known == usual));
+    match usual.or_else(|| nearest(name, names())) {
         Some(near) => error.hint(format!("did you mean {near}?")),
         None => error.hint("/openapi.json lists all operations"),
     }
@@ -277,7 +278,7 @@ impl App {
 impl Executor {
     /// Sets what a server decides about a call that says nothing about it.
     fn set_defaults(&self, call: &mut Call) {
-        if matches!(self, Executor::GroupCommit(_)) && call.operation == op::CreateJobRecord::NAME {
+        if matches!(self, Executor::GroupCommit(_)) && call.operation == op::AddJobRecord::NAME {
             jobs::sandbox_if_queued(&mut call.arguments);
         }
     }
@@ -320,31 +321,32 @@ mod tests {
 
     use super::*;
     use crate::access::Role;
+    use waypost_core::op::Verb;
 
     /// Writes that agents may make. Others are for people: to answer, approve, remove, and move between stores. These
     /// lists repeat what the operations state, so that no operation becomes accessible by mistake.
     const AGENT_WRITES: &[&str] = &[
         "ack_message",
+        "add_checkpoint",
+        "add_comment",
+        "add_dependency",
         "add_issue",
         "add_task",
+        "add_workflow",
         "add_workflow_repository",
         "apply_template",
         "ask_question",
         "assign_task",
         "broadcast_message",
         "cancel_workflow",
-        "checkpoint_task",
         "claim_issue",
         "claim_task",
         "close_issue",
-        "comment_issue",
-        "complete_merge",
         "confirm_changes",
         "confirm_notice",
-        "create_workflow",
         "defer_changes",
-        "depend_issue",
         "end_issue_lease",
+        "expire_due",
         "fail_task",
         "finish_task",
         "heartbeat",
@@ -354,24 +356,25 @@ mod tests {
         "pause_workflow",
         "plan_workflow",
         "read_message",
+        "record_merge",
         "register",
         "register_agent",
         "release_issue",
         "release_task",
+        "remove_dependency",
         "remove_task",
+        "remove_workflow_repository",
         "reopen_issue",
         "reopen_task",
-        "remove_workflow_repository",
         "replan_workflow",
         "resume_workflow",
         "retire_agent",
         "save_template",
         "send_message",
-        "expire_due",
         "skip_task",
         "start_workflow",
-        "undepend_issue",
         "update_issue",
+        "update_task",
     ];
 
     /// Operations that agents may not run with `force`.
@@ -380,10 +383,10 @@ mod tests {
 
     /// Operations that a job may run on its own task.
     const JOB_TASK_OPERATIONS: &[&str] =
-        &["ask_question", "checkpoint_task", "fail_task", "finish_task", "heartbeat", "pause_task", "release_task"];
+        &["ask_question", "add_checkpoint", "fail_task", "finish_task", "heartbeat", "pause_task", "release_task"];
 
     /// Operations that a job may run on itself.
-    const JOB_SELF_OPERATIONS: &[&str] = &["get_log", "note_job"];
+    const JOB_SELF_OPERATIONS: &[&str] = &["show_log", "update_job"];
 
     /// Other writes that a job may make: messages, and the claims behind the issues that it changes in its own files.
     const JOB_WRITES: &[&str] = &[
@@ -400,10 +403,75 @@ mod tests {
     ];
 
     /// Reads that are not for jobs: logs may show more than their authors intended.
-    const JOB_HIDDEN: &[&str] = &["get_log", "read_stored_log"];
+    const JOB_HIDDEN: &[&str] = &["show_log", "show_stored_log"];
 
     fn grant(role: Role) -> Grant {
         Grant { token: "x".to_owned(), role, agent: Some("a".to_owned()), task: Some("tk_1".to_owned()) }
+    }
+
+    /// Returns what is wrong with the names of operations and their verbs.
+    fn naming_problems(names: &[&str], verbs: &[Verb]) -> Vec<String> {
+        let mut words: Vec<&str> = verbs.iter().flat_map(|verb| [&[verb.name], verb.synonyms].concat()).collect();
+        let mut acts: Vec<&str> = verbs.iter().map(|verb| verb.act).collect();
+        let mut problems = Vec::new();
+        for texts in [&mut words, &mut acts] {
+            texts.sort_unstable();
+            problems.extend(texts.windows(2).filter(|two| two[0] == two[1]).map(|two| format!("{} twice", two[0])));
+        }
+        let first = |name: &'_ str| name.split('_').next().unwrap_or_default().to_owned();
+        for name in names {
+            let word = first(name);
+            match verbs.iter().find(|verb| verb.name == word || verb.synonyms.contains(&word.as_str())) {
+                None => problems.push(format!("{name} begins with no verb of the table")),
+                Some(verb) if verb.name != word => problems.push(format!("{name}: the verb is {}", verb.name)),
+                Some(_) => {}
+            }
+        }
+        let is_unused = |verb: &&Verb| !names.iter().any(|name| first(name) == verb.name);
+        problems.extend(verbs.iter().filter(is_unused).map(|verb| format!("no operation begins with {}", verb.name)));
+        problems
+    }
+
+    #[test]
+    fn every_operation_begins_with_the_one_verb_of_its_act() {
+        let names: Vec<_> = operations().map(|about| about.name).collect();
+        assert_eq!(naming_problems(&names, op::VERBS), [""; 0]);
+    }
+
+    #[test]
+    fn two_verbs_for_one_act_are_found() {
+        let verb = |name, act, synonyms| Verb { name, act, synonyms };
+        let remove = || verb("remove", "takes a record away", &["delete"]);
+        for (names, verbs, problem) in [
+            (&["remove_a", "delete_b"][..], vec![remove()], "delete_b: the verb is remove"),
+            (&["remove_a", "prune_b"], vec![remove()], "prune_b begins with no verb of the table"),
+            (&["remove_a", "delete_b"], vec![remove(), verb("delete", "deletes", &[])], "delete twice"),
+            (
+                &["remove_a", "erase_b"],
+                vec![remove(), verb("erase", "takes a record away", &[])],
+                "takes a record away twice",
+            ),
+            (&["remove_a"], vec![remove(), verb("send", "sends", &[])], "no operation begins with send"),
+        ] {
+            assert_eq!(naming_problems(names, &verbs).first().map(String::as_str), Some(problem), "{names:?}");
+        }
+    }
+
+    #[test]
+    fn a_former_name_stands_for_one_operation_and_is_none_itself() {
+        for (former, current) in op::FORMER_NAMES {
+            assert!(find(current).is_ok(), "{current} is no operation");
+            assert!(find(former).is_err(), "{former} is an operation");
+        }
+        let former: std::collections::BTreeSet<_> = op::FORMER_NAMES.iter().map(|(former, _)| former).collect();
+        assert_eq!(former.len(), op::FORMER_NAMES.len());
+    }
+
+    #[test]
+    fn an_unknown_name_with_another_verb_for_an_act_leads_to_the_operation() {
+        for (wrong, right) in [("delete_task", "remove_task"), ("get_job", "show_job"), ("create_issue", "add_issue")] {
+            assert_eq!(unknown_operation(wrong).hints(), [format!("did you mean {right}?")]);
+        }
     }
 
     fn operation(name: &str) -> Description {

@@ -335,14 +335,14 @@ mod tests {
 
     fn check_refusals(store: &mut dyn Store) {
         let (requests, answers): (Vec<_>, Vec<_>) = [
-            ("create_workflow", json!({ "name": "one" }), None),
+            ("add_workflow", json!({ "name": "one" }), None),
             ("start_workflow", json!({ "workflow": "none such" }), None),
-            ("create_workflow", json!({ "name": "two" }), Some("k")),
-            ("create_workflow", json!({ "name": "two" }), Some("k")),
-            ("create_workflow", json!({ "nome": 1 }), None),
+            ("add_workflow", json!({ "name": "two" }), Some("k")),
+            ("add_workflow", json!({ "name": "two" }), Some("k")),
+            ("add_workflow", json!({ "nome": 1 }), None),
             // Refused after it has written the workflow.
             (
-                "create_workflow",
+                "add_workflow",
                 json!({ "name": "bad", "plan": { "tasks": [{ "name": "a", "depends_on": ["a"] }] } }),
                 None,
             ),

@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::{JobId, RepositoryId, WorktreeId};
 use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, SandboxMode, Strategy};
-use waypost_core::op::{CancelJob, CreateJobRecord, FinishJob, JobView, ListEvents, ListWorktrees, ShowJob, ShowTask};
+use waypost_core::op::{AddJobRecord, CancelJob, FinishJob, JobView, ListEvents, ListWorktrees, ShowJob, ShowTask};
 use waypost_core::work::base::{HEAD, PLAN};
 use waypost_core::{Error, Result};
 use waypost_fs::create_private_dir;
@@ -149,7 +149,7 @@ pub fn create(session: &mut Session, request: Request) -> Result<JobView> {
 pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&str>) -> Result<JobView> {
     check(session, &request)?;
     let settings = serde_json::to_value(&request.settings).map_err(|error| Error::internal(error.to_string()))?;
-    let operation = CreateJobRecord {
+    let operation = AddJobRecord {
         kind: request.kind,
         description: request.description,
         input: request.input,
@@ -173,7 +173,7 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
     session.call_once(key, operation)
 }
 
-/// Sets the default of jobs that come over HTTP in the arguments of [`CreateJobRecord`], if the job waits for a worker. A
+/// Sets the default of jobs that come over HTTP in the arguments of [`AddJobRecord`], if the job waits for a worker. A
 /// job that its caller starts is not the server's.
 pub(crate) fn sandbox_if_queued(arguments: &mut Value) {
     let settings = &mut arguments["settings"];

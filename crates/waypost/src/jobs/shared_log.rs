@@ -7,7 +7,7 @@ use std::path::PathBuf;
 
 use waypost_core::Result;
 use waypost_core::model::Job;
-use waypost_core::op::{AppendLog, ReadStoredLog, StoredLog};
+use waypost_core::op::{AppendLog, ShowStoredLog, StoredLog};
 use waypost_workspace::job_log;
 
 use super::{complete_characters, log_path};
@@ -85,7 +85,7 @@ fn one_byte_each(bytes: &[u8]) -> String {
 
 /// Reads the output of a job in the store: from a position, or the end of it.
 pub fn read_stored(session: &mut Session, job: &str, from: Option<u64>, limit: u64) -> Result<StoredLog> {
-    session.read(ReadStoredLog { job: job.to_owned(), from, limit })
+    session.read(ShowStoredLog { job: job.to_owned(), from, limit })
 }
 
 #[cfg(test)]

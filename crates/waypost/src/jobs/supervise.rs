@@ -8,8 +8,8 @@ use jiff::SignedDuration;
 use serde_json::json;
 use waypost_core::model::{Job, JobStatus, Strategy, TaskStatus, Workspace};
 use waypost_core::op::{
-    AskQuestion, BeginSupervision, FinishJob, GetContext, Heartbeat, JobView, NoteJob, NoteMachine, RecordJobStarted,
-    ShowJob, ShowTask,
+    AskQuestion, FinishJob, Heartbeat, JobView, RecordJobStarted, RecordMachine, RegisterSupervisor, ShowContext,
+    ShowJob, ShowTask, UpdateJob,
 };
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::{FileIdentity, create_private_dir, remove_tree, replace};
@@ -68,7 +68,7 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
     let supervisor = processes::own_identity();
     let token = format!("{TOKEN_PREFIX}{}", tokens::random_hex(32));
     let token_hash = Some(tokens::hash(&token));
-    let job = session.write(BeginSupervision { job: id.to_owned(), machine, supervisor, token_hash })?;
+    let job = session.write(RegisterSupervisor { job: id.to_owned(), machine, supervisor, token_hash })?;
     let settings = confine::for_this_machine(session, settings(&job.job)?);
     let mut log = SharedLog::of(session, &job.job)?;
     let prepared = prepare(session, &job, &settings, &shutdown);
@@ -236,8 +236,8 @@ fn keep_result(session: &mut Session, job: &Job, workspace: &Workspace) -> Optio
     })
 }
 
-fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut NoteJob)) -> Result<()> {
-    let mut operation = NoteJob {
+fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut UpdateJob)) -> Result<()> {
+    let mut operation = UpdateJob {
         job: job.id.to_string(),
         phase: None,
         detail: None,
@@ -267,7 +267,7 @@ fn write_context(session: &mut Session, view: &JobView, dirs: &JobDirs) -> Resul
     write("job.json", &pretty(&description))?;
     if let Some(task) = &job.task_id {
         let context =
-            session.read(GetContext { task: task.to_string(), workflow: None, repository: None, budget: None })?;
+            session.read(ShowContext { task: task.to_string(), workflow: None, repository: None, budget: None })?;
         write("context.md", context.text.as_bytes())?;
         let whole = serde_json::to_value(&context).map_err(|error| Error::internal(error.to_string()))?;
         write("context.json", &pretty(&whole))?;
@@ -491,7 +491,7 @@ fn watch(
         }
         if let (true, Some(machine), true) = (session.is_remote(), &view.job.machine, Instant::now() >= next_report) {
             next_report = Instant::now() + MACHINE_INTERVAL;
-            if let Err(error) = session.write(NoteMachine { machine: machine.clone(), worker: false }) {
+            if let Err(error) = session.write(RecordMachine { machine: machine.clone(), worker: false }) {
                 log::warn!("{}", error.full_message());
             }
         }

@@ -6,7 +6,7 @@ use serde_json::Value;
 use waypost_core::context::Authority;
 use waypost_core::id::RepositoryId;
 use waypost_core::model::{JobStatus, SandboxMode, Strategy};
-use waypost_core::op::{Access, CreateJobRecord, Effect, JobAccess, JobView, Operation, ShowJob};
+use waypost_core::op::{Access, AddJobRecord, Effect, JobAccess, JobView, Operation, ShowJob};
 use waypost_core::{Error, Result};
 use waypost_workspace::{job_log, jobs as processes};
 
@@ -23,12 +23,12 @@ const DEFAULT_LOG_BYTES: u64 = 64 * 1024;
 const MAX_LOG_BYTES: u64 = 4 << 20;
 
 /// All operations on jobs outside the store.
-pub static TABLE: &[AppEntry] = &[AppEntry::of::<CreateJob>(), AppEntry::of::<GetLog>()];
+pub static TABLE: &[AppEntry] = &[AppEntry::of::<StartJob>(), AppEntry::of::<ShowLog>()];
 
 /// Runs a command in its own workspace. The command has started when the server answers; if the workspace cannot be
 /// created, nothing runs.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-pub struct CreateJob {
+pub struct StartJob {
     /// Command and its arguments.
     command: Vec<String>,
     /// Kind of work.
@@ -96,7 +96,7 @@ pub struct CreateJob {
 
 /// Reads the log of a job.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
-pub struct GetLog {
+pub struct ShowLog {
     /// Id of the job, or a unique prefix.
     job: String,
     /// Number of bytes from the end.
@@ -128,14 +128,14 @@ fn default_kind() -> String {
     "agent".to_owned()
 }
 
-impl Operation for CreateJob {
-    const NAME: &'static str = "create_job";
+impl Operation for StartJob {
+    const NAME: &'static str = "start_job";
     const SUMMARY: &'static str = "Run a command in its own workspace";
     const EFFECT: Effect = Effect::Write;
     type Answer = JobView;
 }
 
-impl AppOperation for CreateJob {
+impl AppOperation for StartJob {
     fn run(self, cx: &mut AppContext<'_>) -> Result<JobView> {
         // The key itself identifies the whole request.
         let key = cx.key.map(|key| format!("job-{}", hash(key)));
@@ -143,15 +143,15 @@ impl AppOperation for CreateJob {
     }
 }
 
-impl Operation for GetLog {
-    const NAME: &'static str = "get_log";
+impl Operation for ShowLog {
+    const NAME: &'static str = "show_log";
     const SUMMARY: &'static str = "Read the log of a job";
     const EFFECT: Effect = Effect::Read;
     const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnJob);
     type Answer = LogPart;
 }
 
-impl AppOperation for GetLog {
+impl AppOperation for ShowLog {
     /// Clients that follow a log call this often.
     const IS_SHORT: bool = true;
 
@@ -163,13 +163,12 @@ impl AppOperation for GetLog {
 }
 
 /// Runs a job. With a key it is recorded once; a retry returns the existing job.
-fn create(session: &mut Session, request: CreateJob, key: Option<&str>) -> Result<JobView> {
+fn create(session: &mut Session, request: StartJob, key: Option<&str>) -> Result<JobView> {
     if request.strategy == Some(Strategy::InPlace) {
         return Err(Error::refused("a server does not run jobs in its own checkout").hint("omit strategy"));
     }
     session.place.require_checkout()?;
-    if let Some(known) =
-        key.map(|key| idempotency::stored_answer::<CreateJobRecord>(session, key)).transpose()?.flatten()
+    if let Some(known) = key.map(|key| idempotency::stored_answer::<AddJobRecord>(session, key)).transpose()?.flatten()
     {
         return jobs::wait_until_started(session, &known.job.id);
     }
@@ -238,7 +237,7 @@ fn require_own_log(session: &mut Session, job: &str) -> Result<()> {
 }
 
 /// Reads a part of the log of a job. It does not split characters.
-fn read_log(session: &mut Session, request: &GetLog) -> Result<LogPart> {
+fn read_log(session: &mut Session, request: &ShowLog) -> Result<LogPart> {
     // The status is read before the log: if the job has ended by then, the log is complete.
     let (job, place) = jobs::job_and_log(session, &request.job)?;
     if request.from.is_some() && request.tail.is_some() {

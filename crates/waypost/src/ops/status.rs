@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{Event, EventQuery};
-use waypost_core::op::{Effect, GetWorkStatus, JobView, ListEvents, ListJobs, Operation, WorkStatus};
+use waypost_core::op::{Effect, JobView, ListEvents, ListJobs, Operation, ShowWorkStatus, WorkStatus};
 use waypost_core::{Error, Result};
 
 use crate::claims;
@@ -15,7 +15,7 @@ use crate::session::Session;
 use crate::survey::{Surveyed, survey};
 
 /// All operations on the whole store.
-pub static TABLE: &[AppEntry] = &[AppEntry::of::<GetStatus>()];
+pub static TABLE: &[AppEntry] = &[AppEntry::of::<ShowStatus>()];
 
 /// Default number of entries of each part.
 const DEFAULT_LIMIT: u32 = 8;
@@ -24,7 +24,7 @@ const MAX_RECENT_EVENTS: u32 = 5;
 
 /// Shows the status of tasks, workflows, agents, jobs, issues and worktrees. The parts that need a person come first.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
-pub struct GetStatus {
+pub struct ShowStatus {
     /// Only records of this worktree.
     #[serde(default)]
     pub worktree_id: Option<WorktreeId>,
@@ -33,7 +33,7 @@ pub struct GetStatus {
     pub limit: Option<u32>,
 }
 
-/// The answer to [`GetStatus`].
+/// The answer to [`ShowStatus`].
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Status {
     /// Tasks, workflows, agents and leases.
@@ -81,14 +81,14 @@ pub struct StoreStatus {
     pub events: u64,
 }
 
-impl Operation for GetStatus {
-    const NAME: &'static str = "get_status";
+impl Operation for ShowStatus {
+    const NAME: &'static str = "show_status";
     const SUMMARY: &'static str = "Show the status";
     const EFFECT: Effect = Effect::Read;
     type Answer = Status;
 }
 
-impl AppOperation for GetStatus {
+impl AppOperation for ShowStatus {
     const IS_SHORT: bool = true;
 
     fn run(self, cx: &mut AppContext<'_>) -> Result<Status> {
@@ -115,7 +115,7 @@ impl AppOperation for GetStatus {
             after: None,
         };
         let jobs = session.call(live_jobs)?.jobs;
-        let work = session.read(GetWorkStatus { worktree_id: self.worktree_id.clone(), limit })?;
+        let work = session.read(ShowWorkStatus { worktree_id: self.worktree_id.clone(), limit })?;
         let query = EventQuery { worktree_id: self.worktree_id, limit: MAX_RECENT_EVENTS, ..EventQuery::default() };
         let history = session.read(ListEvents { query })?;
         let store = store_status(&session.choice, history.last)?;

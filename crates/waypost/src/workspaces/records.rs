@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use waypost_core::id::{WorkspaceId, WorktreeId};
 use waypost_core::model::{Job, ProcessIdentity, Strategy, Workspace, WorkspaceStatus};
 use waypost_core::op::{
-    ChangeWorkspace, CreateWorkspace, ListLiveWorkspaces, ListWorkspaces, ListWorktrees, RemoveWorktree, ShowWorkspace,
+    AddWorkspace, ListLiveWorkspaces, ListWorkspaces, ListWorktrees, RemoveWorktree, ShowWorkspace, UpdateWorkspace,
     WorkspaceView,
 };
 use waypost_core::time::Timestamp;
@@ -44,7 +44,7 @@ pub(super) fn record(
 ) -> Result<Workspace> {
     let record = Record { plan: plan.clone(), maker: jobs::own_identity() };
     let record = serde_json::to_value(record).map_err(|error| Error::internal(error.to_string()))?;
-    session.write(CreateWorkspace {
+    session.write(AddWorkspace {
         id: id.clone(),
         job: job.map(|job| job.id.to_string()),
         repository: None,
@@ -68,7 +68,7 @@ pub trait Records {
     fn time(&mut self) -> Result<Timestamp>;
 
     /// Changes a record.
-    fn change(&mut self, change: ChangeWorkspace) -> Result<Workspace>;
+    fn change(&mut self, change: UpdateWorkspace) -> Result<Workspace>;
 
     /// Records that the worktree at a path is removed, if it is known.
     fn remove_worktree(&mut self, id: WorktreeId, path: &Path) -> Result<()>;
@@ -88,7 +88,7 @@ impl Records for Session {
         self.now()
     }
 
-    fn change(&mut self, change: ChangeWorkspace) -> Result<Workspace> {
+    fn change(&mut self, change: UpdateWorkspace) -> Result<Workspace> {
         self.write(change)
     }
 
@@ -105,9 +105,9 @@ impl Records for Session {
 pub(super) fn change(
     records: &mut dyn Records,
     id: &WorkspaceId,
-    set: impl FnOnce(&mut ChangeWorkspace),
+    set: impl FnOnce(&mut UpdateWorkspace),
 ) -> Result<Workspace> {
-    let mut operation = ChangeWorkspace::of(id.as_str());
+    let mut operation = UpdateWorkspace::of(id.as_str());
     set(&mut operation);
     let workspace = records.change(operation)?;
     if let (Some((home, _)), Ok(plan)) = (&records.place().home, plan_of(&workspace)) {

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{Workspace, WorkspaceStatus};
-use waypost_core::op::{ChangeWorkspace, ListWorkspaces, ShowWorkspace, WorkspaceView};
+use waypost_core::op::{ListWorkspaces, ShowWorkspace, UpdateWorkspace, WorkspaceView};
 use waypost_core::time::Timestamp;
 use waypost_core::work::places::WorktreeSummary;
 use waypost_core::{Error, Kind, Result};
@@ -96,7 +96,7 @@ impl Records for RegisterRecord {
         Ok(clock(&self.place.variables)?.now())
     }
 
-    fn change(&mut self, change: ChangeWorkspace) -> Result<Workspace> {
+    fn change(&mut self, change: UpdateWorkspace) -> Result<Workspace> {
         let known = registry::entry(&self.home, &self.name)?.and_then(|registration| registration.record);
         let mut workspace = known.ok_or_else(|| Error::not_found(format!("no workspace {}", change.workspace)))?;
         if workspace.status == WorkspaceStatus::Active {

@@ -20,8 +20,8 @@ use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{CheckpointKind, Repository, Vcs, Worktree};
 use waypost_core::op::{
-    CheckpointTask, ClaimTask, CreateWorkflow, FinishTask, GetContext, Heartbeat, NextTasks, Operation, PlanWorkflow,
-    SendMessage, StartWorkflow, StoreOperation,
+    AddCheckpoint, AddWorkflow, ClaimTask, FinishTask, Heartbeat, ListNextTasks, Operation, PlanWorkflow, SendMessage,
+    ShowContext, StartWorkflow, StoreOperation,
 };
 use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
@@ -95,7 +95,7 @@ fn run(store: &str, rounds: u32) -> Result {
         let heartbeat = Heartbeat { task: Some(task.clone()), workflow: None, epoch };
         rows.time("heartbeat", || bench.write(heartbeat.clone()))?;
         rows.time("send message", || bench.write(message()))?;
-        let next = NextTasks { workflow: None, worktree_id: None, repository: None, limit: 10, after: None };
+        let next = ListNextTasks { workflow: None, worktree_id: None, repository: None, limit: 10, after: None };
         rows.time("next", || bench.read(next.clone()))?;
         rows.time("finish", || bench.finish(&task, epoch))?;
     }
@@ -132,7 +132,7 @@ fn context(store: &str, checkpoints: u32, rounds: u32) -> Result {
     const BUDGET: u32 = 8_000;
     let mut bench = Bench::open(store)?;
     let name = format!("long {}", bench.entropy.text());
-    let create = CreateWorkflow { plan: Some(plan()), start: true, ..create(&name) };
+    let create = AddWorkflow { plan: Some(plan()), start: true, ..create(&name) };
     bench.write(create)?;
     let claimed = bench.write(ClaimTask { task: Some(format!("{name}/task 0")), ..claim() })?;
     let task = claimed.task.task.id.to_string();
@@ -141,7 +141,7 @@ fn context(store: &str, checkpoints: u32, rounds: u32) -> Result {
     }
     let mut rows = Rows::default();
     for _ in 0..rounds {
-        let context = GetContext { task: task.clone(), workflow: None, repository: None, budget: Some(BUDGET) };
+        let context = ShowContext { task: task.clone(), workflow: None, repository: None, budget: Some(BUDGET) };
         let packed = rows.time("context", || bench.read(context.clone()))?;
         if packed.text.len() > BUDGET as usize * 4 || packed.text.len() < BUDGET as usize * 2 {
             return Err(format!("the context has {} bytes", packed.text.len()).into());
@@ -228,8 +228,8 @@ fn caller(agent: &str) -> Caller {
     }
 }
 
-fn create(name: &str) -> CreateWorkflow {
-    CreateWorkflow {
+fn create(name: &str) -> AddWorkflow {
+    AddWorkflow {
         name: name.to_owned(),
         source: None,
         source_ref: None,
@@ -261,8 +261,8 @@ fn claim() -> ClaimTask {
     ClaimTask { task: None, workflow: None, worktree_id: None, repository: None, ttl_ms: None, budget: None }
 }
 
-fn checkpoint(task: &str, epoch: Option<u64>) -> CheckpointTask {
-    CheckpointTask {
+fn checkpoint(task: &str, epoch: Option<u64>) -> AddCheckpoint {
+    AddCheckpoint {
         task: task.to_owned(),
         workflow: None,
         epoch,

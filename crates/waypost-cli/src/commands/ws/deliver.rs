@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use waypost_core::Result;
 use waypost_core::model::Workspace;
-use waypost_core::op::{CompleteMerge, WorkspaceView};
+use waypost_core::op::{RecordMerge, WorkspaceView};
 use waypost_workspace::workspaces::Merged;
 
 use crate::CommandContext;
@@ -194,7 +194,7 @@ fn complete_workflow(session: &mut Session, seen: &WorkspaceView) -> Result<Opti
     let Some(task) = jobs::show(session, job.as_str())?.job.task_id else { return Ok(None) };
     let page = session.call(waypost_core::op::ShowTask { task: task.to_string(), workflow: None, repository: None })?;
     let workflow = page.task.task.workflow_id.to_string();
-    match session.call(CompleteMerge { workflow, merged: true }) {
+    match session.call(RecordMerge { workflow, merged: true }) {
         Ok(done) => Ok(Some(done.workflow.name)),
         // The workflow does not await a merge, or still has unfinished tasks.
         Err(error) if error.kind() == waypost_core::Kind::Conflict => Ok(None),

@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use serde_json::{Value, json};
-use waypost_core::op::{AddRepository, ClaimTask, CreateWorkflow, ShowWorkflow};
+use waypost_core::op::{AddRepository, AddWorkflow, ClaimTask, ShowWorkflow};
 use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_testkit::{Run, Sandbox, strace};
 
@@ -118,7 +118,7 @@ fn prepared(sandbox: &Sandbox) -> std::path::PathBuf {
     builder.call(workflow("old", "only: one\n")).unwrap();
     builder.call(claim("old/only")).unwrap();
     builder.call(finish("old/only")).unwrap();
-    builder.call(CreateWorkflow { start: false, ..workflow("later", "some: day\n") }).unwrap();
+    builder.call(AddWorkflow { start: false, ..workflow("later", "some: day\n") }).unwrap();
     repo
 }
 
@@ -279,14 +279,14 @@ fn c7_a_workflow_over_several_repositories_needs_a_shared_store() {
             repository: repository.map(str::to_owned),
             ..PlannedTask::default()
         };
-        CreateWorkflow {
+        AddWorkflow {
             repositories: vec!["one".to_owned(), "two".to_owned()],
             plan: Some(Plan { tasks: vec![task("build")], ..Plan::default() }),
             ..workflow("both", "x: y\n")
         }
     };
     let mut own = session(&sandbox, &one, "lead", START, false);
-    let error = own.call(CreateWorkflow { repositories: vec!["one".to_owned(), "one".to_owned()], ..over(None) });
+    let error = own.call(AddWorkflow { repositories: vec!["one".to_owned(), "one".to_owned()], ..over(None) });
     assert!(error.is_ok(), "one repository, twice");
     let mut shared = session(&sandbox, &one, "lead", START, true);
     assert_eq!(shared.call(over(None)).unwrap_err().kind().exit_code(), 2, "no task inherits a repository");

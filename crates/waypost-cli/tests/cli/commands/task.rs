@@ -23,6 +23,34 @@ fn a_task_can_be_released_deferred_and_taken_from_another_agent() {
 }
 
 #[test]
+fn the_fields_of_a_task_are_updated_until_it_ends() {
+    let team = Team::with("a: one\nb: two\n");
+    let changed = team.data("task update b --description 'two, painted' --priority P0 --max-attempts 5 --timeout 1h");
+    assert_eq!(
+        [&changed["description"], &changed["priority"], &changed["max_attempts"], &changed["run_timeout_ms"]],
+        [&json!("two, painted"), &json!(0), &json!(5), &json!(3_600_000)]
+    );
+    assert_eq!(team.data("task claim --agent ann")["task"]["name"], "b", "the most urgent one");
+    let _ = team.data("task update b --timeout 0s --acceptance dry --acceptance red");
+    let shown = team.data("task show b");
+    assert_eq!((&shown["run_timeout_ms"], &shown["acceptance"]), (&json!(null), &json!(["dry", "red"])));
+    assert_eq!(shown["description"], "two, painted", "other fields stay");
+    let events = team.data("events --kind task.changed --limit 10");
+    assert_eq!(events.as_array().unwrap().len(), 2, "{events}");
+
+    let says = |code: i32, line: &str, wanted: &str| {
+        let error = team.refused(code, line);
+        assert!(error["message"].as_str().unwrap().contains(wanted), "{line}: {error}");
+    };
+    says(2, "task update b", "nothing to change");
+    says(2, "task update b --acceptance dry --acceptance red", "nothing to change");
+    let _ = team.data("task fail b --agent ann --error 'no paint'");
+    says(2, "task update b --max-attempts 1", "task b has failed 1 times already");
+    let _ = team.data("task skip a");
+    says(4, "task update a --priority 1", "task a is skipped");
+}
+
+#[test]
 fn c4_every_refusal_of_a_claim_says_why() {
     let team = Team::new();
     let plan =

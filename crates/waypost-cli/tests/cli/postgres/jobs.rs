@@ -132,7 +132,7 @@ fn the_socket_of_a_job_accepts_its_token_alone_with_the_rights_of_the_job() {
     assert_eq!(ask(&socket, Some(&token), "list_worktrees", &json!({})).0, 200);
     let other = shop.way(&["task", "show", "two", "--json"]).data()["id"].clone();
     for (operation, arguments) in [
-        ("create_job", json!({ "command": ["true"] })),
+        ("start_job", json!({ "command": ["true"] })),
         ("cancel_workflow", json!({ "workflow": "w" })),
         ("claim_task", json!({})),
         ("register_agent", json!({ "name": "eve" })),
@@ -140,7 +140,7 @@ fn the_socket_of_a_job_accepts_its_token_alone_with_the_rights_of_the_job() {
         ("end_issue_lease", json!({ "issue": "x-1", "force": true, "reason": "r" })),
         ("add_issue", json!({ "title": "x" })),
         ("collect_garbage", json!({})),
-        ("read_stored_log", json!({ "job": "x", "limit": 1 })),
+        ("show_stored_log", json!({ "job": "x", "limit": 1 })),
     ] {
         let (status, body) = ask(&socket, Some(&token), operation, &arguments);
         assert_eq!(status, 403, "{operation}: {body}");

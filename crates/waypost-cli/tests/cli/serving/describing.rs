@@ -93,7 +93,7 @@ fn every_request_that_the_description_allows_gets_a_described_answer() {
         // Two threads that parse Python code at once fail in Python 3.11: "AST constructor recursion depth mismatch".
         .args(["--workers", "1"])
         // Excluded: endless streams, logins that need a code, and jobs that would run random commands.
-        .args(["--exclude-operation-id", "create_job", "--exclude-path-regex", "/stream|/wait|/login"])
+        .args(["--exclude-operation-id", "start_job", "--exclude-path-regex", "/stream|/wait|/login"])
         .args(["--seed", "1"])
         .output()
         .unwrap();
@@ -148,8 +148,8 @@ fn an_unchanged_answer_is_not_sent_again() {
 fn a_malformed_request_is_answered_with_its_error() {
     let server = Server::start(&[]);
     for (method, path, body, message) in [
-        ("POST", "/api/v1/workflows", Some("{\"nam\": 1}"), "unknown field \"nam\" for create_workflow"),
-        ("POST", "/api/v1/workflows", Some("{\"name\": 1}"), "wrong arguments for create_workflow"),
+        ("POST", "/api/v1/workflows", Some("{\"nam\": 1}"), "unknown field \"nam\" for add_workflow"),
+        ("POST", "/api/v1/workflows", Some("{\"name\": 1}"), "wrong arguments for add_workflow"),
         ("POST", "/api/v1/workflows", Some("{"), "the body is not valid JSON"),
         ("POST", "/api/v1/workflows", Some("[]"), "the body must be a JSON object"),
         ("POST", "/api/v1/workflows", Some("{\"name\": \"a\\u0000b\"}"), "NUL"),
@@ -322,6 +322,43 @@ fn addresses_of_the_version_before_still_work_and_name_their_successors() {
 }
 
 #[test]
+fn names_of_operations_of_the_version_before_still_work_and_name_their_successors() {
+    let server = Server::start(&[]);
+    for (former, current) in waypost_core::op::FORMER_NAMES {
+        let reply = server.post(&format!("/api/v1/op/{former}"), &json!({ "none": 1 }));
+        assert_eq!(reply.headers["deprecation"], "@1794787200", "{former}: {reply:?}");
+        let link = format!("</api/v1/op/{current}>; rel=\"successor-version\"");
+        assert_eq!(reply.headers["link"], link, "{former}");
+        assert_eq!(reply.status, 400, "{former}: {reply:?}");
+        let plain = server.post(&format!("/api/v1/op/{current}"), &json!({ "none": 1 }));
+        assert_eq!((plain.status, plain.headers.contains_key("deprecation")), (400, false), "{current}");
+    }
+    let keyed = |name: &str| {
+        let ask = server.ask("POST", &format!("/api/v1/op/{name}")).with("Idempotency-Key", "one-workflow");
+        ask.json(&json!({ "name": "w" })).send().data()["id"].clone()
+    };
+    assert_eq!(keyed("create_workflow"), keyed("add_workflow"), "a retry with the present name");
+    let issue = server.post("/api/v1/op/add_issue", &json!({ "title": "x" })).data()["id"].clone();
+    assert_eq!(server.post("/api/v1/op/delete_issue", &json!({ "issue": issue })).status, 200);
+}
+
+#[test]
+fn a_task_and_a_job_are_updated_with_patch() {
+    let server = Server::start(&[]);
+    let plan = json!({ "tasks": [{ "name": "build", "description": "B" }] });
+    assert_eq!(server.post("/api/v1/workflows", &json!({ "name": "w", "plan": plan })).status, 200);
+    let patch = |path: &str, body: &Value| server.ask("PATCH", path).json(body).send();
+    let changed = patch("/api/v1/tasks/build", &json!({ "priority": 1, "timeout_ms": 1000 }));
+    assert_eq!((changed.data()["priority"].clone(), changed.data()["run_timeout_ms"].clone()), (json!(1), json!(1000)));
+    assert_eq!(patch("/api/v1/tasks/build", &json!({ "priority": 7 })).status, 400);
+    assert_eq!(patch("/api/v1/tasks/none", &json!({ "priority": 1 })).status, 404);
+    assert_eq!(patch("/api/v1/jobs/jb_none", &json!({ "phase": "x" })).status, 404, "the job is named by the path");
+    let former = server.ask("POST", "/api/v1/jobs/jb_none/note").json(&json!({ "phase": "x" })).send();
+    assert_eq!((former.status, former.headers.contains_key("deprecation")), (404, true));
+    assert_eq!(server.ask("POST", "/api/v1/tasks/build/update").json(&json!({ "priority": 2 })).send().status, 404);
+}
+
+#[test]
 fn issues_have_the_same_verbs_as_the_commands() {
     let server = Server::start(&[]);
     let post = |path: &str, body: Value| server.post(&format!("/api/v1/issues{path}"), &body).data();
@@ -383,7 +420,7 @@ fn p30_metrics_can_be_read_by_prometheus() {
         values.insert(name, value.parse::<f64>().unwrap_or_else(|_| panic!("{line}")));
     }
     assert!((values["waypost_things{part=\"working\"}"] - 1.0).abs() < 0.1);
-    assert!((values["waypost_requests_total{operation=\"create_workflow\",status=\"200\"}"] - 1.0).abs() < 0.1);
+    assert!((values["waypost_requests_total{operation=\"add_workflow\",status=\"200\"}"] - 1.0).abs() < 0.1);
     assert!((values["waypost_events_total{kind=\"task.claimed\"}"] - 1.0).abs() < 0.1, "{}", page.body);
     assert!(values["waypost_request_seconds_count{effect=\"write\"}"] > 0.5);
     assert!(values["waypost_events_lag"] < 0.5 && values["waypost_writer_waiting"] < 0.5);

@@ -140,15 +140,15 @@ fn t13_the_token_of_a_job_is_valid_for_that_job_while_it_runs() {
     let ask = |path: &str, body: &Value| {
         server.ask("POST", path).with("Authorization", &format!("Bearer {token}")).json(body).send().status
     };
-    assert_eq!(ask("/api/v1/op/note_job", &json!({ "job": id, "phase": "thinking" })), 200);
-    assert_eq!(ask("/api/v1/op/note_job", &json!({ "job": "jb_000000000000", "phase": "thinking" })), 403);
+    assert_eq!(ask("/api/v1/op/update_job", &json!({ "job": id, "phase": "thinking" })), 200);
+    assert_eq!(ask("/api/v1/op/update_job", &json!({ "job": "jb_000000000000", "phase": "thinking" })), 403);
     assert_eq!(ask("/api/v1/jobs", &json!({ "command": ["true"] })), 403);
     assert_eq!(ask("/api/v1/op/cancel_job", &json!({ "job": id })), 403);
     assert_eq!(ask("/api/v1/op/claim_task", &json!({})), 403);
     assert_eq!(ask("/api/v1/op/show_job", &json!({ "job": id })), 200);
     assert_eq!(server.post(&format!("/api/v1/jobs/{id}/cancel"), &json!({})).status, 200);
     assert_eq!(server.end_of(&job)["status"], "cancelled");
-    assert_eq!(ask("/api/v1/op/note_job", &json!({ "job": id, "phase": "thinking" })), 401);
+    assert_eq!(ask("/api/v1/op/update_job", &json!({ "job": id, "phase": "thinking" })), 401);
 }
 
 #[test]
@@ -430,7 +430,7 @@ fn t12_the_log_of_a_job_is_for_admins_and_for_its_own_agent() {
             assert_eq!(reply.body.contains("for ann"), *may_read, "{path}: {reply:?}");
         }
         for (operation, body) in
-            [("get_log", json!({ "job": id })), ("read_stored_log", json!({ "job": id, "limit": 100 }))]
+            [("show_log", json!({ "job": id })), ("show_stored_log", json!({ "job": id, "limit": 100 }))]
         {
             let by_name = server.ask("POST", &format!("/api/v1/op/{operation}")).by(token).json(&body).send();
             assert_eq!(by_name.status, if *may_read { 200 } else { 403 }, "{operation}: {by_name:?}");

@@ -241,7 +241,7 @@ fn t32_one_token_does_not_take_all_connections() {
 #[test]
 fn t32_a_body_that_does_not_arrive_ends_the_request_on_every_address() {
     let server = Server::start(&[]);
-    let open: Vec<_> = ["/mcp", "/api/v1/workflows", "/api/v1/op/create_workflow"]
+    let open: Vec<_> = ["/mcp", "/api/v1/workflows", "/api/v1/op/add_workflow"]
         .into_iter()
         .map(|path| {
             let ask = server.ask("POST", path).with("Accept", "application/json, text/event-stream");

@@ -194,7 +194,7 @@ fn only_admins_set_paths_and_remote_addresses() {
         for from in [&same, &other, &foreign] {
             for (operation, arguments) in [
                 ("register", json!({})),
-                ("create_workflow", json!({ "name": format!("w{number}"), "plan": plan(), "start": true })),
+                ("add_workflow", json!({ "name": format!("w{number}"), "plan": plan(), "start": true })),
                 ("heartbeat", json!({ "task": task, "epoch": 1 })),
                 ("send_message", json!({ "to": "ann", "body": "x" })),
                 ("list_tasks", json!({})),

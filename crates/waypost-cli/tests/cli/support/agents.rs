@@ -6,7 +6,7 @@ use std::path::Path;
 use waypost::environment::Variables;
 use waypost::place::{Place, Request, Scope};
 use waypost::session::Session;
-use waypost_core::op::{ClaimTask, CreateWorkflow, FinishTask};
+use waypost_core::op::{AddWorkflow, ClaimTask, FinishTask};
 use waypost_core::work::plan::Plan;
 use waypost_testkit::{Run, Sandbox};
 
@@ -31,8 +31,8 @@ pub(crate) fn session(sandbox: &Sandbox, dir: &Path, agent: &str, clock: &str, i
 }
 
 /// A running workflow.
-pub(crate) fn workflow(name: &str, plan: &str) -> CreateWorkflow {
-    CreateWorkflow {
+pub(crate) fn workflow(name: &str, plan: &str) -> AddWorkflow {
+    AddWorkflow {
         name: name.to_owned(),
         source: None,
         source_ref: None,

@@ -125,22 +125,22 @@ fn agents_and_issues() -> Vec<Case> {
         case("update_issue", json!({ "issue": "$i2", "priority": 0, "labels": ["news"] }), "update $i2 -p 0 --add-label news")
             .by("ann")
             .mcp("issue", json!({ "do": "update", "id": "$i2", "priority": 0, "labels": ["news"] })),
-        case("comment_issue", json!({ "issue": "$i2", "text": "soon" }), "comment $i2 soon")
+        case("add_comment", json!({ "issue": "$i2", "text": "soon" }), "comment $i2 soon")
             .by("ann")
             .mcp("issue", json!({ "do": "comment", "id": "$i2", "text": "soon" })),
-        case("depend_issue", json!({ "issue": "$i3", "on": "$i2" }), "dep add $i3 $i2")
+        case("add_dependency", json!({ "issue": "$i3", "on": "$i2" }), "dep add $i3 $i2")
             .by("ann")
             .mcp("issue", json!({ "do": "depend", "id": "$i3", "on": "$i2" })),
-        case("undepend_issue", json!({ "issue": "$i3", "on": "$i2" }), "dep rm $i3 $i2").by("ann"),
+        case("remove_dependency", json!({ "issue": "$i3", "on": "$i2" }), "dep rm $i3 $i2").by("ann"),
         case("list_issues", json!({ "limit": 10 }), "list --limit 10").mcp("issues", json!({ "do": "list", "limit": 10 })),
         case(
             "list_issues",
             json!({ "priorities": [1, 2], "no_label": ["later"], "created_after": "1d", "sort": "title", "reverse": true, "limit": 10 }),
             "list -p 1-2 --no-label later --created-after 1d --sort title --reverse --limit 10",
         ),
-        case("ready_issues", json!({ "limit": 10 }), "ready --limit 10").mcp("issues", json!({ "do": "ready", "limit": 10 })),
-        case("ready_issues", json!({ "limit": 1 }), "ready --limit 1").mcp("issues", json!({ "do": "ready", "limit": 1 })),
-        case("blocked_issues", json!({}), "blocked"),
+        case("list_ready_issues", json!({ "limit": 10 }), "ready --limit 10").mcp("issues", json!({ "do": "ready", "limit": 10 })),
+        case("list_ready_issues", json!({ "limit": 1 }), "ready --limit 1").mcp("issues", json!({ "do": "ready", "limit": 1 })),
+        case("list_blocked_issues", json!({}), "blocked"),
         case("search_issues", json!({ "text": "login", "limit": 10 }), "search login --limit 10")
             .mcp("issues", json!({ "do": "search", "words": "login", "limit": 10 })),
         case("show_issue", json!({ "issue": "$i2" }), "show $i2"),
@@ -156,7 +156,7 @@ fn agents_and_issues() -> Vec<Case> {
         case("reopen_issue", json!({ "issue": "$i3" }), "reopen $i3")
             .by("ann")
             .mcp("issue", json!({ "do": "reopen", "id": "$i3" })),
-        case("delete_issue", json!({ "issue": "$i3", "reason": "not now" }), "delete $i3 --reason 'not now'")
+        case("remove_issue", json!({ "issue": "$i3", "reason": "not now" }), "delete $i3 --reason 'not now'")
             .by("ann")
             .then(write_plans),
     ]
@@ -165,7 +165,7 @@ fn agents_and_issues() -> Vec<Case> {
 fn planning() -> Vec<Case> {
     vec![
         case(
-            "create_workflow",
+            "add_workflow",
             json!({ "name": "release", "summary": "later" }),
             "workflow create release --summary later",
         ),
@@ -207,12 +207,17 @@ fn planning() -> Vec<Case> {
 fn working() -> Vec<Case> {
     vec![
         case("assign_task", json!({ "task": "announce", "agent": "bob" }), "task assign announce bob"),
-        case("next_tasks", json!({ "limit": 10 }), "task next --limit 10").by("ann"),
+        case(
+            "update_task",
+            json!({ "task": "announce", "priority": 1, "max_attempts": 5, "timeout_ms": 3_600_000, "acceptance": ["heard"] }),
+            "task update announce --priority 1 --max-attempts 5 --timeout 1h --acceptance heard",
+        ),
+        case("list_next_tasks", json!({ "limit": 10 }), "task next --limit 10").by("ann"),
         case("claim_task", json!({ "task": "build", "budget": 800 }), "task claim build --budget 800")
             .by("ann")
             .mcp("next", json!({ "task": "build", "budget": 800 })),
         case(
-            "checkpoint_task",
+            "add_checkpoint",
             json!({ "task": "build", "epoch": 1, "kind": "progress", "summary": "half", "detail": { "n": 1 }, "files": ["file"], "tokens": 7 }),
             "task checkpoint build --epoch 1 --summary half --detail '{\"n\":1}' --file file --tokens 7",
         )
@@ -221,11 +226,11 @@ fn working() -> Vec<Case> {
         case("heartbeat", json!({ "task": "build", "epoch": 1 }), "task heartbeat build --epoch 1")
             .by("ann")
             .mcp("heartbeat", json!({ "task": "build", "epoch": 1 })),
-        case("get_status", json!({ "limit": 8 }), "status --limit 8").by("ann").mcp("status", json!({ "limit": 8 })),
+        case("show_status", json!({ "limit": 8 }), "status --limit 8").by("ann").mcp("status", json!({ "limit": 8 })),
         case("prime", json!({ "budget": 800 }), "prime --budget 800").by("ann").mcp("prime", json!({ "budget": 800 })),
         case("list_checkpoints", json!({ "task": "build", "limit": 20 }), "checkpoint list build --limit 20"),
         case("show_task", json!({ "task": "build" }), "task show build"),
-        case("get_context", json!({ "task": "build", "budget": 2000 }), "context build --budget 2000")
+        case("show_context", json!({ "task": "build", "budget": 2000 }), "context build --budget 2000")
             .by("ann")
             .mcp("context", json!({ "task": "build", "budget": 2000 })),
         case("list_tasks", json!({ "workflow": "release", "limit": 100 }), "task list --workflow release --limit 100"),
@@ -242,7 +247,7 @@ fn working() -> Vec<Case> {
         case("ask_question", json!({ "task": "test", "epoch": 1, "question": "Which?" }), "task ask test --epoch 1 --question 'Which?'")
             .by("ann")
             .mcp("finish", json!({ "task": "test", "epoch": 1, "how": "ask", "text": "Which?" })),
-        case("summarize_workflow", json!({ "workflow": "release" }), "workflow summary release"),
+        case("show_workflow_summary", json!({ "workflow": "release" }), "workflow summary release"),
         case("answer_question", json!({ "task": "test", "answer": "That" }), "task answer test That"),
         case("claim_task", json!({ "task": "test", "budget": 800 }), "task claim test --budget 800")
             .by("ann")
@@ -307,12 +312,12 @@ fn templates() -> Vec<Case> {
 fn jobs() -> Vec<Case> {
     vec![
         case(
-            "create_job",
+            "start_job",
             json!({ "command": ["sh", "-c", "echo hello; exec sleep 60"], "sandbox": "on", "memory_limit": 500_000_000 }),
             "job start --detach --sandbox --memory-limit 500MB -- sh -c 'echo hello; exec sleep 60'",
         ),
         case(
-            "note_job",
+            "update_job",
             json!({ "job": "$jb1", "phase": "deep", "tokens": 5 }),
             "job note --job $jb1 --phase deep --tokens 5",
         )
@@ -322,7 +327,7 @@ fn jobs() -> Vec<Case> {
         case("list_jobs", json!({ "limit": 50 }), "job list --limit 50"),
         case("show_job", json!({ "job": "$jb1" }), "job show $jb1"),
         case("list_machines", json!({}), "machine list"),
-        case("get_log", json!({ "job": "$jb1" }), "job logs $jb1"),
+        case("show_log", json!({ "job": "$jb1" }), "job logs $jb1"),
         case("list_workspaces", json!({ "limit": 10 }), "ws list").mcp("workspace", json!({ "limit": 10 })),
         case("show_workspace", json!({ "workspace": "$ws1" }), "ws show $ws1")
             .mcp("workspace", json!({ "workspace": "$ws1" })),
@@ -332,12 +337,12 @@ fn jobs() -> Vec<Case> {
 fn ending() -> Vec<Case> {
     vec![
         case(
-            "create_workflow",
+            "add_workflow",
             json!({ "name": "delivery", "plan": delivery(), "start": true, "config": { "awaits_merge": true } }),
             "workflow create delivery --plan ../delivery.json --start --config-json '{\"awaits_merge\":true}'",
         ),
         case("skip_task", json!({ "task": "deliver" }), "task skip deliver"),
-        case("complete_merge", json!({ "workflow": "delivery", "merged": true }), "workflow merged delivery"),
+        case("record_merge", json!({ "workflow": "delivery", "merged": true }), "workflow merged delivery"),
         case(
             "cancel_workflow",
             json!({ "workflow": "release", "reason": "enough" }),
@@ -361,7 +366,7 @@ pub(super) fn story_of_a_shared_store() -> Vec<Case> {
             "repo add ../other",
         ),
         case("list_repositories", json!({}), "repo list"),
-        case("create_workflow", json!({ "name": "both" }), "workflow create both"),
+        case("add_workflow", json!({ "name": "both" }), "workflow create both"),
         case(
             "add_workflow_repository",
             json!({ "workflow": "both", "repository": "other" }),

@@ -91,11 +91,11 @@ fn claiming_an_issue_over_http_marks_it_in_the_ledger_and_releasing_it_unmarks_i
 /// Operations that only Waypost itself calls: parts of public operations.
 const INTERNAL: &[(&str, &str)] = &[
     ("accept_failover", "/api/v1/failovers/accept"),
-    ("change_workspace", "/api/v1/workspaces/x/change"),
+    ("update_workspace", "/api/v1/workspaces/x/change"),
     ("collect_garbage", "/api/v1/garbage/collect"),
     ("confirm_changes", "/api/v1/issues/x/confirm-changes"),
     ("confirm_notice", "/api/v1/issues/x/confirm-notice"),
-    ("create_workspace", "/api/v1/workspaces"),
+    ("add_workspace", "/api/v1/workspaces"),
     ("defer_changes", "/api/v1/issues/x/defer"),
     ("dump_workflow", "/api/v1/workflows/x/dump"),
     ("end_issue_lease", "/api/v1/issues/x/end-issue-lease"),
@@ -106,14 +106,14 @@ const INTERNAL: &[(&str, &str)] = &[
     ("list_leases", "/api/v1/leases"),
     ("list_notices", "/api/v1/notices"),
     ("list_summaries", "/api/v1/summaries"),
-    ("create_job_record", "/api/v1/jobs/record"),
+    ("add_job_record", "/api/v1/jobs/record"),
     ("record_maintenance", "/api/v1/maintenance/record"),
     ("register", "/api/v1/register"),
     ("repair_clock", "/api/v1/clocks/repair"),
     ("retire_workflow", "/api/v1/workflows/x/retire"),
     ("expire_due", "/api/v1/dues/expire"),
     ("record_job_started", "/api/v1/jobs/x/start"),
-    ("begin_supervision", "/api/v1/jobs/x/take"),
+    ("register_supervisor", "/api/v1/jobs/x/take"),
     ("take_workflow", "/api/v1/workflows/take"),
 ];
 
@@ -137,7 +137,12 @@ fn internal_operations_have_no_address_and_are_not_described() {
 #[test]
 fn an_unknown_operation_is_answered_with_the_nearest_name() {
     let server = server_with("");
-    for (wrong, near) in [("lst_tasks", "list_tasks"), ("create_jobs", "create_job"), ("add_isue", "add_issue")] {
+    for (wrong, near) in [
+        ("lst_tasks", "list_tasks"),
+        ("start_jobs", "start_job"),
+        ("delete_task", "remove_task"),
+        ("add_isue", "add_issue"),
+    ] {
         let reply = server.post(&format!("/api/v1/op/{wrong}"), &json!({}));
         assert_eq!(reply.status, 404);
         assert_eq!(reply.json()["error"]["hints"][0], format!("did you mean {near}?"), "{reply:?}");

@@ -318,14 +318,14 @@ fn every_operation_answers_the_same_on_every_surface() {
 const SHARED_ALONE: [&str; 9] = [
     "claim_task /data/context/text",
     "claim_task /data/context/tokens",
-    "get_context /data/text",
-    "get_context /data/tokens",
-    "get_status /data/store/because",
-    "get_status /data/store/path",
-    "get_status /data/store/scope",
-    "get_status /data/store/source",
     // Each of the two has its own home, which is a machine of its own.
     "list_machines /data/*/name",
+    "show_context /data/text",
+    "show_context /data/tokens",
+    "show_status /data/store/because",
+    "show_status /data/store/path",
+    "show_status /data/store/scope",
+    "show_status /data/store/source",
 ];
 
 #[test]

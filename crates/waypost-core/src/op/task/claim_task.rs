@@ -7,7 +7,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::WorktreeId;
 use crate::model::Lease;
-use crate::op::{Access, Effect, IssueEffect, NextTasks, Operation, StoreOperation};
+use crate::op::{Access, Effect, IssueEffect, ListNextTasks, Operation, StoreOperation};
 use crate::work::claim::{self, Scope};
 use crate::work::context::{self, Context};
 use crate::work::view::{self, TaskView};
@@ -57,9 +57,9 @@ impl Operation for ClaimTask {
 
 impl StoreOperation for ClaimTask {
     const ISSUES: IssueEffect = IssueEffect::ClaimsIssue("/task/issue");
-    const READ_FIRST: Option<fn(&ClaimTask) -> Option<NextTasks>> = Some(|claim| {
+    const READ_FIRST: Option<fn(&ClaimTask) -> Option<ListNextTasks>> = Some(|claim| {
         let ClaimTask { workflow, worktree_id, repository, .. } = claim.clone();
-        claim.task.is_none().then_some(NextTasks { workflow, worktree_id, repository, after: None, limit: 1 })
+        claim.task.is_none().then_some(ListNextTasks { workflow, worktree_id, repository, after: None, limit: 1 })
     });
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Claimed> {

@@ -53,7 +53,7 @@ pub struct ListTasks {
 pub enum TaskPosition {
     /// In [`ListTasks`]: the creation time and the id of its workflow, its place in the plan, and its id.
     Planned(Timestamp, WorkflowId, u32, TaskId),
-    /// In [`NextTasks`](super::NextTasks): whether it is of another worktree, its priority, when it was queued, its place in
+    /// In [`ListNextTasks`](super::ListNextTasks): whether it is of another worktree, its priority, when it was queued, its place in
     /// the plan, and its id.
     Claimable(bool, u32, Timestamp, u32, TaskId),
 }

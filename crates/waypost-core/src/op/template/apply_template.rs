@@ -10,7 +10,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Source, Template, Variable};
 use crate::op::{Access, Effect, Operation, StoreOperation};
-use crate::op::{CreateWorkflow, show_template};
+use crate::op::{AddWorkflow, show_template};
 use crate::work::plan::Plan;
 use crate::work::template;
 use crate::work::view::WorkflowView;
@@ -70,7 +70,7 @@ impl StoreOperation for ApplyTemplate {
         };
         let body = template::render(&body, &template::declared(&body, variables), &self.values)?;
         let values = serde_json::to_value(&self.values).unwrap_or_default();
-        let workflow = CreateWorkflow {
+        let workflow = AddWorkflow {
             name: self.name.unwrap_or(self.template),
             source: Some(Source::Template),
             source_ref: Some(origin),

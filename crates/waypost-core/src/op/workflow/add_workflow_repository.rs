@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::kind;
-use crate::op::workflow::create_workflow;
+use crate::op::workflow::add_workflow;
 use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::find;
 use crate::work::view::{self, WorkflowView};
@@ -36,7 +36,7 @@ impl StoreOperation for AddWorkflowRepository {
         let mut all = cx.tx.workflow_repository_list(&workflow.id)?;
         if !all.contains(&repository) {
             all.push(repository.clone());
-            create_workflow::check_several(cx, &all)?;
+            add_workflow::check_several(cx, &all)?;
             cx.tx.workflow_repository_put(&workflow.id, &repository)?;
             cx.event(kind::WORKFLOW_REPOSITORY_ADDED, workflow.id.as_str(), json!({ "repository": repository }))?;
         }

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use super::create_workflow::check_several;
+use super::add_workflow::check_several;
 use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, CheckpointId, TaskId};

@@ -1,7 +1,7 @@
 //! Lines of a batch: operations that change issues, as JSON.
 //!
-//! `{"op":"close","id":"way-1a2b","reason":"done"}` is the operation `close_issue`. The fields of a line are those of the
-//! operation's struct, and some have a short name.
+//! `{"op":"close","id":"way-1a2b","reason":"done"}` is the operation `close_issue`, which a line may also name in full. The
+//! fields of a line are those of the operation's struct, and some have a short name.
 
 use std::sync::LazyLock;
 
@@ -9,28 +9,28 @@ use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value};
 use waypost_core::ledger::vocabulary;
 use waypost_core::nearest::nearest;
-use waypost_core::op::decode;
+use waypost_core::op::{current_name, decode};
 use waypost_core::{Error, Result};
 
 use super::IssueChange;
 use super::changes::{
-    AddIssue, ClaimIssue, CloseIssue, CommentIssue, DeleteIssue, DependIssue, ReleaseIssue, ReopenIssue, UndependIssue,
-    UpdateIssue,
+    AddComment, AddDependency, AddIssue, ClaimIssue, CloseIssue, ReleaseIssue, RemoveDependency, RemoveIssue,
+    ReopenIssue, UpdateIssue,
 };
 use crate::ledger::Change;
 
 /// The operations that a line may contain.
 static VERBS: [Verb; 10] = [
-    Verb::of::<AddIssue>(),
-    Verb::of::<UpdateIssue>(),
-    Verb::of::<ClaimIssue>(),
-    Verb::of::<ReleaseIssue>(),
-    Verb::of::<CloseIssue>(),
-    Verb::of::<ReopenIssue>(),
-    Verb::of::<DeleteIssue>(),
-    Verb::of::<CommentIssue>(),
-    Verb::of::<DependIssue>(),
-    Verb::of::<UndependIssue>(),
+    Verb::of::<AddIssue>("add"),
+    Verb::of::<UpdateIssue>("update"),
+    Verb::of::<ClaimIssue>("claim"),
+    Verb::of::<ReleaseIssue>("release"),
+    Verb::of::<CloseIssue>("close"),
+    Verb::of::<ReopenIssue>("reopen"),
+    Verb::of::<RemoveIssue>("delete"),
+    Verb::of::<AddComment>("comment"),
+    Verb::of::<AddDependency>("depend"),
+    Verb::of::<RemoveDependency>("undepend"),
 ];
 
 /// Short names of fields, each with the field of an operation. Messages use them.
@@ -59,7 +59,7 @@ pub fn decode_line(line: Value) -> Result<Change> {
         None | Some(Value::Null) => return Err(missing("op")),
         Some(other) => return Err(Error::invalid(format!("the field \"op\" must be a string, not {other}"))),
     };
-    match VERBS.iter().find(|verb| verb.name() == name) {
+    match VERBS.iter().find(|verb| verb.has_name(&name)) {
         Some(verb) => (verb.change)(verb.arguments(fields)?),
         None => Err(suggest(Error::invalid(format!("unknown change {name:?}")), &name, verbs())),
     }
@@ -67,6 +67,8 @@ pub fn decode_line(line: Value) -> Result<Change> {
 
 /// An operation as a line of a batch.
 struct Verb {
+    /// Its short name, the word of the command.
+    name: &'static str,
     /// The name of the operation.
     operation: &'static str,
     fields: LazyLock<LineFields>,
@@ -97,8 +99,9 @@ impl LineFields {
 }
 
 impl Verb {
-    const fn of<O: IssueChange>() -> Verb {
+    const fn of<O: IssueChange>(name: &'static str) -> Verb {
         Verb {
+            name,
             operation: O::NAME,
             fields: LazyLock::new(LineFields::of::<O>),
             change: |arguments| decode::<O>(arguments)?.change(),
@@ -106,7 +109,15 @@ impl Verb {
     }
 
     fn name(&self) -> &'static str {
-        self.operation.strip_suffix("_issue").unwrap_or(self.operation)
+        self.name
+    }
+
+    /// Returns whether a line may name the operation so: by the word of its command, by its own name, also the one of the
+    /// version before, or by its verb.
+    fn has_name(&self, name: &str) -> bool {
+        self.name == name
+            || self.operation == current_name(name)
+            || self.operation.strip_suffix("_issue").is_some_and(|verb| verb == name)
     }
 
     /// Returns the arguments of the operation for the fields of a line. A field that is null counts as absent, except
@@ -204,7 +215,17 @@ mod tests {
             let fields = line.as_object_mut().unwrap();
             fields.retain(|name, _| verb.fields.required.iter().any(|required| short_name(required) == name));
             fields.insert("op".to_owned(), verb.name().into());
-            assert_eq!(decode_line(line).unwrap().verb(), verb.name());
+            assert_eq!(decode_line(line.clone()).unwrap().verb(), verb.name());
+            line["op"] = verb.operation.into();
+            assert_eq!(decode_line(line).unwrap().verb(), verb.name(), "by the name of the operation");
+        }
+        for (name, verb) in [("remove", "delete"), ("delete_issue", "delete"), ("undepend_issue", "undepend")] {
+            let line = if verb == "delete" {
+                json!({ "op": name, "id": "a" })
+            } else {
+                json!({ "op": name, "id": "a", "on": "b" })
+            };
+            assert_eq!(decode_line(line).unwrap().verb(), verb);
         }
     }
 

@@ -281,7 +281,7 @@ change! {
 
 change! {
     /// Deletes an issue, leaving a tombstone.
-    DeleteIssue("delete_issue", "Delete an issue, leaving a tombstone", Access::ADMINS) {
+    RemoveIssue("remove_issue", "Delete an issue, leaving a tombstone", Access::ADMINS) {
         /// Reason.
         reason: Option<String>,
         /// Delete it even if another agent holds it.
@@ -292,7 +292,7 @@ change! {
 
 change! {
     /// Comments on an issue.
-    CommentIssue("comment_issue", "Comment on an issue", Access::AGENTS) {
+    AddComment("add_comment", "Comment on an issue", Access::AGENTS) {
         /// Text of the comment.
         text: String,
     } = |request| Change::Comment(request.issue, request.text)
@@ -309,7 +309,7 @@ change! {
 
 change! {
     /// Adds a dependency.
-    DependIssue("depend_issue", "Add a dependency", Access::AGENTS) {
+    AddDependency("add_dependency", "Add a dependency", Access::AGENTS) {
         /// Issue it depends on.
         on: String,
         /// Kind of the dependency [default: blocks].
@@ -322,7 +322,7 @@ change! {
 
 change! {
     /// Removes a dependency.
-    UndependIssue("undepend_issue", "Remove a dependency", Access::AGENTS) {
+    RemoveDependency("remove_dependency", "Remove a dependency", Access::AGENTS) {
         /// Issue it depends on.
         on: String,
         /// Kind of the dependency [default: all kinds].

@@ -32,29 +32,29 @@ use crate::place::Place;
 use crate::prune::prune_large;
 use crate::session::Warnings;
 use changes::{
-    AddIssue, ClaimIssue, CloseIssue, CommentIssue, DeleteIssue, DependIssue, ReleaseIssue, ReopenIssue, UndependIssue,
-    UpdateIssue,
+    AddComment, AddDependency, AddIssue, ClaimIssue, CloseIssue, ReleaseIssue, RemoveDependency, RemoveIssue,
+    ReopenIssue, UpdateIssue,
 };
-use queries::{BlockedIssues, ExplainIssue, ShowIssue};
-pub use queries::{ListIssues, ReadyIssues, SearchIssues};
+use queries::{ExplainIssue, ListBlockedIssues, ShowIssue};
+pub use queries::{ListIssues, ListReadyIssues, SearchIssues};
 
 /// All operations on issues.
 pub static TABLE: &[AppEntry] = &[
+    AppEntry::of::<AddComment>(),
+    AppEntry::of::<AddDependency>(),
     AppEntry::of::<AddIssue>(),
-    AppEntry::of::<BlockedIssues>(),
     AppEntry::of::<ClaimIssue>(),
     AppEntry::of::<CloseIssue>(),
-    AppEntry::of::<CommentIssue>(),
-    AppEntry::of::<DeleteIssue>(),
-    AppEntry::of::<DependIssue>(),
     AppEntry::of::<ExplainIssue>(),
+    AppEntry::of::<ListBlockedIssues>(),
     AppEntry::of::<ListIssues>(),
-    AppEntry::of::<ReadyIssues>(),
+    AppEntry::of::<ListReadyIssues>(),
     AppEntry::of::<ReleaseIssue>(),
+    AppEntry::of::<RemoveDependency>(),
+    AppEntry::of::<RemoveIssue>(),
     AppEntry::of::<ReopenIssue>(),
     AppEntry::of::<SearchIssues>(),
     AppEntry::of::<ShowIssue>(),
-    AppEntry::of::<UndependIssue>(),
     AppEntry::of::<UpdateIssue>(),
 ];
 
@@ -520,13 +520,13 @@ mod tests {
 
         let first = id(&run("add_issue", json!({ "title": "Lay the base", "priority": 1 })).unwrap());
         let second = id(&run("add_issue", json!({ "title": "Build on it", "blocked_by": [first] })).unwrap());
-        let ready = run("ready_issues", json!({})).unwrap();
+        let ready = run("list_ready_issues", json!({})).unwrap();
         assert_eq!((ready["issues"].as_array().unwrap().len(), &ready["issues"][0]["id"]), (1, &json!(first)));
         let shown = run("explain_issue", json!({ "issue": second })).unwrap();
         assert_eq!((&shown["ready"], &shown["reasons"].as_array().unwrap().len()), (&json!(false), &1));
         assert_eq!(run("explain_issue", json!({ "issue": first })).unwrap()["waiting"], json!([second]));
         assert_eq!(run("show_issue", json!({ "issue": first })).unwrap()["title"], json!("Lay the base"));
-        assert_eq!(run("blocked_issues", json!({})).unwrap()["issues"][0]["issue"]["id"], json!(second));
+        assert_eq!(run("list_blocked_issues", json!({})).unwrap()["issues"][0]["issue"]["id"], json!(second));
         assert_eq!(run("search_issues", json!({ "text": "build" })).unwrap()["issues"][0]["id"], json!(second));
         assert_eq!(run("list_issues", json!({ "limit": 1 })).unwrap()["has_more"], json!(true));
 
@@ -535,12 +535,16 @@ mod tests {
         assert!(run("update_issue", json!({ "issue": second, "due_at": "" })).unwrap()["due_at"].is_null());
         let closed = run("close_issue", json!({ "issue": first, "reason": "done" })).unwrap();
         assert_eq!(closed["close_reason"], json!("done"));
-        assert_eq!(run("ready_issues", json!({})).unwrap()["issues"][0]["id"], json!(second));
-        let again = run("depend_issue", json!({ "issue": second, "on": first, "kind": "related" })).unwrap();
+        assert_eq!(run("list_ready_issues", json!({})).unwrap()["issues"][0]["id"], json!(second));
+        let again = run("add_dependency", json!({ "issue": second, "on": first, "kind": "related" })).unwrap();
         assert_eq!(again["dependencies"].as_array().unwrap().len(), 2);
 
         for (name, arguments, message) in [
-            ("ready_issues", json!({ "limmit": 1 }), "wrong arguments for ready_issues: unknown field `limmit`"),
+            (
+                "list_ready_issues",
+                json!({ "limmit": 1 }),
+                "wrong arguments for list_ready_issues: unknown field `limmit`",
+            ),
             ("add_issue", json!({ "title": "x", "titel": "x" }), "unknown field \"titel\" for add_issue"),
             ("add_issue", json!({ "title": "x", "priority": 7 }), "7"),
             ("add_issue", json!({}), "wrong arguments for add_issue: missing field `title`"),
@@ -567,7 +571,7 @@ mod tests {
         run("ann", "claim_issue", json!({ "issue": id })).unwrap();
         for (name, arguments) in [
             ("close_issue", json!({ "issue": id })),
-            ("delete_issue", json!({ "issue": id })),
+            ("remove_issue", json!({ "issue": id })),
             ("reopen_issue", json!({ "issue": id })),
             ("release_issue", json!({ "issue": id })),
             ("update_issue", json!({ "issue": id, "status": "open" })),
@@ -575,7 +579,7 @@ mod tests {
             let error = run("bob", name, arguments).unwrap_err();
             assert_eq!(error.kind(), crate::Kind::Conflict, "{name}: {}", error.full_message());
         }
-        run("bob", "comment_issue", json!({ "issue": id, "text": "soon?" })).unwrap();
+        run("bob", "add_comment", json!({ "issue": id, "text": "soon?" })).unwrap();
         run("bob", "release_issue", json!({ "issue": id, "force": true })).unwrap();
         run("bob", "claim_issue", json!({ "issue": id })).unwrap();
         let error = run("ann", "close_issue", json!({ "issue": id })).unwrap_err();
@@ -595,7 +599,7 @@ mod tests {
         assert_eq!(add("Lay the base", "k1"), first);
         assert_ne!(add("Lay the base", "k2")["id"], first["id"]);
         assert_ne!(add("Something else", "k1")["id"], first["id"], "another request with the same key gets another id");
-        let comment = |key: &str| run("comment_issue", json!({ "issue": first["id"], "text": "soon" }), key);
+        let comment = |key: &str| run("add_comment", json!({ "issue": first["id"], "text": "soon" }), key);
         assert_eq!(comment("k3"), comment("k3"));
         assert_eq!(comment("k4")["comments"].as_array().unwrap().len(), 2);
         let all = run_named("list_issues", &place, json!({}), None).unwrap();

@@ -157,7 +157,7 @@ impl IssueQuery for ListIssues {
 /// Lists ready issues, by priority.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct ReadyIssues {
+pub struct ListReadyIssues {
     /// The position after which the page begins: `next` of the page before.
     pub after: Option<Cursor<Position>>,
     /// Maximum number of results.
@@ -170,14 +170,14 @@ pub struct ReadyIssues {
     pub repo: Option<String>,
 }
 
-impl Operation for ReadyIssues {
-    const NAME: &'static str = "ready_issues";
+impl Operation for ListReadyIssues {
+    const NAME: &'static str = "list_ready_issues";
     const SUMMARY: &'static str = "List ready issues";
     const EFFECT: Effect = Effect::Read;
     type Answer = IssueList;
 }
 
-impl IssueOperation for ReadyIssues {
+impl IssueOperation for ListReadyIssues {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }
@@ -187,7 +187,7 @@ impl IssueOperation for ReadyIssues {
     }
 }
 
-impl IssueQuery for ReadyIssues {
+impl IssueQuery for ListReadyIssues {
     fn limit(&self) -> usize {
         self.limit.unwrap_or(20)
     }
@@ -208,7 +208,7 @@ impl IssueQuery for ReadyIssues {
 /// Lists blocked issues with their blockers.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct BlockedIssues {
+pub(super) struct ListBlockedIssues {
     /// The position after which the page begins: `next` of the page before.
     #[serde(default)]
     after: Option<Cursor<Position>>,
@@ -222,14 +222,14 @@ pub(super) struct BlockedIssues {
     repo: Option<String>,
 }
 
-impl Operation for BlockedIssues {
-    const NAME: &'static str = "blocked_issues";
+impl Operation for ListBlockedIssues {
+    const NAME: &'static str = "list_blocked_issues";
     const SUMMARY: &'static str = "List blocked issues";
     const EFFECT: Effect = Effect::Read;
     type Answer = BlockedList;
 }
 
-impl IssueOperation for BlockedIssues {
+impl IssueOperation for ListBlockedIssues {
     fn repo(&self) -> Option<&str> {
         self.repo.as_deref()
     }

@@ -13,7 +13,7 @@ use crate::work::machines::{self, Reporter};
 
 /// Registers the supervisor of a job, which is responsible for it from now on.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct BeginSupervision {
+pub struct RegisterSupervisor {
     /// The job: its id, or a prefix of it.
     pub job: String,
     /// The machine that will run the job.
@@ -25,15 +25,15 @@ pub struct BeginSupervision {
     pub token_hash: Option<String>,
 }
 
-impl Operation for BeginSupervision {
-    const NAME: &'static str = "begin_supervision";
+impl Operation for RegisterSupervisor {
+    const NAME: &'static str = "register_supervisor";
     const SUMMARY: &'static str = "Register the supervisor of a job";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
 }
 
-impl StoreOperation for BeginSupervision {
+impl StoreOperation for RegisterSupervisor {
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         if before.status != JobStatus::Pending {

@@ -11,7 +11,7 @@ use crate::work::{agents, find};
 
 /// Builds the context of a task, within a token budget.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct GetContext {
+pub struct ShowContext {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,
     /// The workflow of the task, if the task's name alone is ambiguous.
@@ -25,14 +25,14 @@ pub struct GetContext {
     pub budget: Option<u32>,
 }
 
-impl Operation for GetContext {
-    const NAME: &'static str = "get_context";
+impl Operation for ShowContext {
+    const NAME: &'static str = "show_context";
     const SUMMARY: &'static str = "Show the context of a task";
     const EFFECT: Effect = Effect::Read;
     type Answer = Context;
 }
 
-impl StoreOperation for GetContext {
+impl StoreOperation for ShowContext {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Context> {
         let repositories = find::chosen_repositories(cx, self.repository.as_deref())?;
         let task = find::task_in(cx, &self.task, self.workflow.as_deref(), &repositories)?;

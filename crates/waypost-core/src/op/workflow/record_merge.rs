@@ -12,7 +12,7 @@ use crate::work::view::{self, WorkflowView};
 
 /// Records that the work of a workflow awaits its merge, or is merged.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CompleteMerge {
+pub struct RecordMerge {
     /// The workflow: its id or name.
     pub workflow: String,
     /// Whether the work is already merged.
@@ -20,15 +20,15 @@ pub struct CompleteMerge {
     pub merged: bool,
 }
 
-impl Operation for CompleteMerge {
-    const NAME: &'static str = "complete_merge";
+impl Operation for RecordMerge {
+    const NAME: &'static str = "record_merge";
     const SUMMARY: &'static str = "Record that a workflow awaits its merge or is merged";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::OWN_WORK;
     type Answer = WorkflowView;
 }
 
-impl StoreOperation for CompleteMerge {
+impl StoreOperation for RecordMerge {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let mut after = workflow.clone();

@@ -15,7 +15,7 @@ use crate::work::{agents, view};
 
 /// Lists the tasks that the caller can claim: those of its own worktree first, each part in order of urgency.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct NextTasks {
+pub struct ListNextTasks {
     /// Only tasks of this workflow.
     #[serde(default)]
     pub workflow: Option<String>,
@@ -34,16 +34,16 @@ pub struct NextTasks {
     pub limit: u32,
 }
 
-impl Operation for NextTasks {
-    const NAME: &'static str = "next_tasks";
+impl Operation for ListNextTasks {
+    const NAME: &'static str = "list_next_tasks";
     const SUMMARY: &'static str = "List the tasks that the caller can claim";
     const EFFECT: Effect = Effect::Read;
     type Answer = TaskList;
 }
 
-impl StoreOperation for NextTasks {
+impl StoreOperation for ListNextTasks {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskList> {
-        let NextTasks { workflow, worktree_id, repository, .. } = &self;
+        let ListNextTasks { workflow, worktree_id, repository, .. } = &self;
         let scope = Scope::of(cx, workflow.as_deref(), worktree_id.as_ref(), repository.as_deref())?;
         // An unregistered caller may claim tasks that require no capability.
         let agent = match agents::known_caller(cx)? {

@@ -16,7 +16,7 @@ use crate::work::jobs;
 
 /// Creates the record of a workspace, before any of its files exist.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CreateWorkspace {
+pub struct AddWorkspace {
     /// The id. The caller generates it, because it is part of the path.
     pub id: WorkspaceId,
     /// The job that works in it.
@@ -51,15 +51,15 @@ pub struct CreateWorkspace {
     pub plan: Value,
 }
 
-impl Operation for CreateWorkspace {
-    const NAME: &'static str = "create_workspace";
+impl Operation for AddWorkspace {
+    const NAME: &'static str = "add_workspace";
     const SUMMARY: &'static str = "Create the record of a workspace";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Workspace;
 }
 
-impl StoreOperation for CreateWorkspace {
+impl StoreOperation for AddWorkspace {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {
         let job = self.job.as_deref().map(|reference| jobs::find_job(cx, reference)).transpose()?;
         if let Some(job) = job.as_ref().filter(|job| job.status.is_final()) {

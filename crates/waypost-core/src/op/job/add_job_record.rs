@@ -18,7 +18,7 @@ use crate::work::{agents, check_name, find, jobs, lease, machines};
 
 /// Creates the record of a job and claims its task. The command does not run yet.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CreateJobRecord {
+pub struct AddJobRecord {
     /// The type of job.
     #[serde(rename = "type", default = "default_kind")]
     pub kind: String,
@@ -77,15 +77,15 @@ fn default_kind() -> String {
     "agent".to_owned()
 }
 
-impl Operation for CreateJobRecord {
-    const NAME: &'static str = "create_job_record";
+impl Operation for AddJobRecord {
+    const NAME: &'static str = "add_job_record";
     const SUMMARY: &'static str = "Create the record of a job";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = JobView;
 }
 
-impl StoreOperation for CreateJobRecord {
+impl StoreOperation for AddJobRecord {
     const DEPENDS_ON_JOBS: bool = true;
     const ISSUES: IssueEffect = IssueEffect::ClaimsTask("/task_id");
 

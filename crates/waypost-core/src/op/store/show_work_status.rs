@@ -22,7 +22,7 @@ const MAX_SCAN: u32 = 1_000;
 
 /// Shows the status of tasks, workflows, agents and issues. The parts that need a person come first.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct GetWorkStatus {
+pub struct ShowWorkStatus {
     /// Only records of this worktree.
     #[serde(default)]
     pub worktree_id: Option<WorktreeId>,
@@ -30,7 +30,7 @@ pub struct GetWorkStatus {
     pub limit: u32,
 }
 
-/// The answer to [`GetWorkStatus`].
+/// The answer to [`ShowWorkStatus`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkStatus {
     /// Tasks that wait for an answer from a person.
@@ -85,15 +85,15 @@ pub struct Totals {
     pub issues: u64,
 }
 
-impl Operation for GetWorkStatus {
-    const NAME: &'static str = "get_work_status";
+impl Operation for ShowWorkStatus {
+    const NAME: &'static str = "show_work_status";
     const SUMMARY: &'static str = "Show the status of tasks, workflows and agents";
     const EFFECT: Effect = Effect::Read;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = WorkStatus;
 }
 
-impl StoreOperation for GetWorkStatus {
+impl StoreOperation for ShowWorkStatus {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkStatus> {
         if let Some(id) = &self.worktree_id
             && cx.tx.worktree_get(id)?.is_none()

@@ -14,12 +14,12 @@ use crate::work::view::{self, TaskView, WorkflowView};
 
 /// Summarizes the progress of a workflow.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct SummarizeWorkflow {
+pub struct ShowWorkflowSummary {
     /// The workflow: its id or name.
     pub workflow: String,
 }
 
-/// The answer to [`SummarizeWorkflow`].
+/// The answer to [`ShowWorkflowSummary`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowSummary {
     /// The workflow.
@@ -41,14 +41,14 @@ pub struct WorkflowSummary {
     pub failed: Vec<TaskView>,
 }
 
-impl Operation for SummarizeWorkflow {
-    const NAME: &'static str = "summarize_workflow";
+impl Operation for ShowWorkflowSummary {
+    const NAME: &'static str = "show_workflow_summary";
     const SUMMARY: &'static str = "Summarize the progress of a workflow";
     const EFFECT: Effect = Effect::Read;
     type Answer = WorkflowSummary;
 }
 
-impl StoreOperation for SummarizeWorkflow {
+impl StoreOperation for ShowWorkflowSummary {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowSummary> {
         let workflow = find::workflow(cx, &self.workflow)?;
         let tasks = view::tasks(cx, &workflow)?;

@@ -18,7 +18,7 @@ const MAX_CHECKPOINTS: u32 = 10_000;
 
 /// Records a checkpoint: the progress of a claimed task.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CheckpointTask {
+pub struct AddCheckpoint {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,
     /// The workflow of the task, if the task's name alone is ambiguous.
@@ -45,7 +45,7 @@ pub struct CheckpointTask {
     pub cost: Option<f64>,
 }
 
-/// The answer to [`CheckpointTask`].
+/// The answer to [`AddCheckpoint`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Checkpointed {
     /// The checkpoint.
@@ -56,15 +56,15 @@ pub struct Checkpointed {
     pub unread: u64,
 }
 
-impl Operation for CheckpointTask {
-    const NAME: &'static str = "checkpoint_task";
+impl Operation for AddCheckpoint {
+    const NAME: &'static str = "add_checkpoint";
     const SUMMARY: &'static str = "Record a checkpoint of a claimed task";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::OwnTask);
     type Answer = Checkpointed;
 }
 
-impl StoreOperation for CheckpointTask {
+impl StoreOperation for AddCheckpoint {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Checkpointed> {
         let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;

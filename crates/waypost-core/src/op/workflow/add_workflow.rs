@@ -16,7 +16,7 @@ use crate::work::{base, check_name, find};
 
 /// Creates a workflow, with or without a plan.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct CreateWorkflow {
+pub struct AddWorkflow {
     /// The name.
     pub name: String,
     /// The kind of source that the workflow was created from.
@@ -58,15 +58,15 @@ pub struct CreateWorkflow {
     pub only_here: bool,
 }
 
-impl Operation for CreateWorkflow {
-    const NAME: &'static str = "create_workflow";
+impl Operation for AddWorkflow {
+    const NAME: &'static str = "add_workflow";
     const SUMMARY: &'static str = "Create a workflow";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::AGENTS;
     type Answer = WorkflowView;
 }
 
-impl StoreOperation for CreateWorkflow {
+impl StoreOperation for AddWorkflow {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         check_name("workflow", &self.name)?;
         if self.name.parse::<WorkflowId>().is_ok() {

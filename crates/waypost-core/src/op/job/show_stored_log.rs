@@ -13,7 +13,7 @@ const MAX_PIECES: u32 = 64;
 
 /// Reads the output of a job that the store keeps: from a position, or the end of it.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ReadStoredLog {
+pub struct ShowStoredLog {
     /// The job: its id, or a prefix of it.
     pub job: String,
     /// The position of the first byte [default: `limit` bytes before the end].
@@ -23,7 +23,7 @@ pub struct ReadStoredLog {
     pub limit: u64,
 }
 
-/// The answer to [`ReadStoredLog`].
+/// The answer to [`ShowStoredLog`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StoredLog {
     /// Whether the store has any output of the job.
@@ -34,8 +34,8 @@ pub struct StoredLog {
     pub text: String,
 }
 
-impl Operation for ReadStoredLog {
-    const NAME: &'static str = "read_stored_log";
+impl Operation for ShowStoredLog {
+    const NAME: &'static str = "show_stored_log";
     const SUMMARY: &'static str = "Read the output of a job that the store keeps";
     const EFFECT: Effect = Effect::Read;
     const ACCESS: Access = Access::AGENTS;
@@ -43,7 +43,7 @@ impl Operation for ReadStoredLog {
     type Answer = StoredLog;
 }
 
-impl StoreOperation for ReadStoredLog {
+impl StoreOperation for ShowStoredLog {
     fn run(self, cx: &mut OpContext<'_>) -> Result<StoredLog> {
         let job = jobs::find_job(cx, &self.job)?;
         if cx.caller.authority == Authority::Agent {

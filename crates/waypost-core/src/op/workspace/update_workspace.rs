@@ -15,7 +15,7 @@ use crate::work::jobs;
 
 /// Updates the record of a workspace.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct ChangeWorkspace {
+pub struct UpdateWorkspace {
     /// The workspace: its id, a prefix of it, or its job.
     pub workspace: String,
     /// The job that now works in the workspace.
@@ -51,10 +51,10 @@ pub struct ChangeWorkspace {
     pub note: Option<String>,
 }
 
-impl ChangeWorkspace {
+impl UpdateWorkspace {
     /// Returns a change of a workspace that sets nothing yet. The workspace is an id, a prefix of it, or its job.
-    pub fn of(workspace: impl Into<String>) -> ChangeWorkspace {
-        ChangeWorkspace {
+    pub fn of(workspace: impl Into<String>) -> UpdateWorkspace {
+        UpdateWorkspace {
             workspace: workspace.into(),
             job: None,
             context: None,
@@ -93,15 +93,15 @@ impl ChangeWorkspace {
     }
 }
 
-impl Operation for ChangeWorkspace {
-    const NAME: &'static str = "change_workspace";
+impl Operation for UpdateWorkspace {
+    const NAME: &'static str = "update_workspace";
     const SUMMARY: &'static str = "Update the record of a workspace";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = Workspace;
 }
 
-impl StoreOperation for ChangeWorkspace {
+impl StoreOperation for UpdateWorkspace {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Workspace> {
         let before = jobs::find_workspace(cx, &self.workspace)?;
         let mut after = before.clone();

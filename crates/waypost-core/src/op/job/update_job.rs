@@ -12,7 +12,7 @@ use crate::work::{check_name, jobs};
 
 /// Records the progress of a job: its phase, output and usage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct NoteJob {
+pub struct UpdateJob {
     /// The job: its id, or a prefix of it.
     pub job: String,
     /// The current phase.
@@ -35,15 +35,15 @@ pub struct NoteJob {
     pub cost: Option<f64>,
 }
 
-impl Operation for NoteJob {
-    const NAME: &'static str = "note_job";
+impl Operation for UpdateJob {
+    const NAME: &'static str = "update_job";
     const SUMMARY: &'static str = "Record the progress of a job";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::ADMINS.with_jobs(JobAccess::OwnJob);
     type Answer = JobView;
 }
 
-impl StoreOperation for NoteJob {
+impl StoreOperation for UpdateJob {
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         let before = jobs::find_job(cx, &self.job)?;
         // An ended job still accepts the warnings and usage that the cleanup finds.
