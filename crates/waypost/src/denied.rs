@@ -35,3 +35,31 @@ fn is_denied(dir: &Path, message: &str) -> bool {
     DENIALS.iter().any(|denial| message.contains(&format!("(os error {})", denial.raw_os_error())))
         || access(dir, Access::WRITE_OK) == Err(Errno::ROFS)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use waypost_testkit::Sandbox;
+
+    use super::*;
+    use crate::place::Request;
+
+    #[test]
+    fn each_error_of_a_sandbox_about_a_directory_of_waypost_gets_a_hint() {
+        let sandbox = Sandbox::new("");
+        let repo = sandbox.git_repo("repo");
+        let variables = [("HOME", sandbox.path("home").into_os_string())].into_iter().collect();
+        let place = Place::resolve(Request { cwd: repo.clone(), variables, ..Request::default() }).unwrap();
+        let private = place.checkout.as_ref().unwrap().private_dir.clone();
+        let hints = |path: &Path, errno: Errno| {
+            let cause = io::Error::from_raw_os_error(errno.raw_os_error());
+            let error = Error::unavailable(format!("cannot write {}", path.display())).because(cause);
+            explain(error, &place).hints().len()
+        };
+        for (errno, count) in [(Errno::PERM, 1), (Errno::ROFS, 1), (Errno::NOSPC, 0), (Errno::IO, 0)] {
+            assert_eq!(hints(&private.join("state.db"), errno), count, "{errno:?}");
+            assert_eq!(hints(&repo.join("file"), errno), 0, "{errno:?} about a file of the user");
+        }
+    }
+}
