@@ -6,10 +6,11 @@ use serde::{Serialize, Serializer};
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::{self, DependencyKind};
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::{Error, Result};
 use waypost_ledger::Summary;
 
-use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, styled};
+use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, prose, styled};
 use super::{CommandContext, in_one_line};
 use waypost::claims;
 use waypost::ledger::Change;
@@ -55,7 +56,9 @@ impl CommandContext {
         query: &impl IssueQuery,
         columns: &[Column],
     ) -> Result<bool> {
+        let busy = self.ui.busy("Reading the ledger");
         let found = ledger_cx.find(query, self.ui.json)?;
+        drop(busy);
         let more = format!("there are more than {}: --limit 0 lists all", query.limit());
         if found.has_more && self.ui.json {
             self.ui.warn(&more);
@@ -64,8 +67,9 @@ impl CommandContext {
         self.ui.answer(&data, |text| {
             let usual = Column::usual(&found.summaries);
             let columns = if columns.is_empty() { usual.as_slice() } else { columns };
+            let titles = columns.iter().map(|column| styled(DIM, column.title())).collect();
             let row = |summary: &Summary| columns.iter().map(|column| column.cell(summary, ledger_cx)).collect();
-            text.table(&found.summaries.iter().map(row).collect::<Vec<_>>());
+            text.list(titles, found.summaries.iter().map(row));
         })?;
         if found.has_more {
             self.ui.note(&more);
@@ -95,7 +99,7 @@ impl CommandContext {
     ) -> Result<Vec<(Record, usize)>> {
         let outcome = ledger_cx.apply(changes, dry_run)?;
         if outcome.pruned > 0 {
-            self.ui.note(&format!("pruned {} closed issues", outcome.pruned));
+            self.ui.note(&format!("pruned {}", count(outcome.pruned, "closed issue")));
         }
         Ok(outcome.records)
     }
@@ -158,13 +162,15 @@ pub(crate) fn parse_dependency_kind(text: &str) -> Result<DependencyKind, String
     DependencyKind::parse(text).map_err(in_one_line)
 }
 
-/// Returns the ids of the arguments; `-` stands for the first word of each line of standard input.
+/// Returns the ids of the arguments; `-` stands for the first word of each line of standard input, without the header
+/// of a list.
 pub(crate) fn ids(args: &[String]) -> Result<Vec<String>> {
     let mut ids = Vec::new();
     for arg in args {
         if arg == "-" {
             let input = read_stdin()?;
-            ids.extend(input.lines().filter_map(|line| line.split_whitespace().next()).map(str::to_owned));
+            let words = input.lines().filter_map(|line| line.split_whitespace().next());
+            ids.extend(words.filter(|word| *word != ID_TITLE).map(str::to_owned));
         } else {
             ids.push(arg.clone());
         }
@@ -206,6 +212,9 @@ fn read_stdin() -> Result<String> {
     Ok(input)
 }
 
+/// The title of the first column of a list. No issue has this id.
+const ID_TITLE: &str = "ID";
+
 /// A column of a list of issues.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub(crate) enum Column {
@@ -245,6 +254,26 @@ impl Column {
         columns
     }
 
+    fn title(self) -> &'static str {
+        match self {
+            Column::Id => ID_TITLE,
+            Column::Priority => "PRIO",
+            Column::Type => "TYPE",
+            Column::Status => "STATUS",
+            Column::Assignee => "ASSIGNEE",
+            Column::Title => "TITLE",
+            Column::Repo => "REPO",
+            Column::Visibility => "VISIBILITY",
+            Column::Author => "AUTHOR",
+            Column::Labels => "LABELS",
+            Column::Parent => "PARENT",
+            Column::Created => "CREATED",
+            Column::Updated => "UPDATED",
+            Column::Closed => "CLOSED",
+            Column::Due => "DUE",
+        }
+    }
+
     fn cell(self, summary: &Summary, ledger_cx: &IssueContext) -> Cell {
         let time =
             |moment: Option<Timestamp>| styled(DIM, moment.map_or_else(|| "-".to_owned(), |moment| moment.to_string()));
@@ -257,11 +286,11 @@ impl Column {
             Column::Type => cell(&summary.issue_type),
             Column::Status => styled(status_style(&summary.status), &summary.status),
             Column::Assignee => or_dash(summary.assignee.as_deref()),
-            Column::Title => cell(&summary.title),
+            Column::Title => prose(&summary.title),
             Column::Repo => or_dash(ledger_cx.ledger.repos().get(summary.ledger).map(Repo::name).as_deref()),
             Column::Visibility => styled(DIM, summary.visibility.as_deref().unwrap_or("canonical")),
             Column::Author => or_dash(summary.created_by.as_deref()),
-            Column::Labels => or_dash(Some(&summary.labels.join(","))),
+            Column::Labels => or_dash(Some(&summary.labels.join(","))).cuttable(),
             Column::Parent => or_dash(summary.parent_id.as_deref()),
             Column::Created => time(summary.created_at),
             Column::Updated => time(summary.updated_at),

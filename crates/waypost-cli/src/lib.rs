@@ -15,6 +15,7 @@ use waypost::environment::Variables;
 use waypost::place::{Place, Request, Scope};
 use waypost::session::Session;
 
+mod busy;
 mod commands;
 mod draw;
 mod escape;
@@ -26,6 +27,7 @@ mod pages;
 mod places;
 mod setup;
 mod spans;
+mod table;
 mod ui;
 mod work;
 

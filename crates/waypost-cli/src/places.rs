@@ -101,11 +101,6 @@ impl PlaceColumns {
         PlaceColumns { has_worktree: false, ..self }
     }
 
-    /// Returns how many there are.
-    pub(crate) fn count(self) -> usize {
-        usize::from(self.has_worktree) + usize::from(self.has_repository)
-    }
-
     /// Returns their titles.
     pub(crate) fn titles(self) -> impl Iterator<Item = Cell> {
         let titles = [("REPOSITORY", self.has_repository), ("WORKTREE", self.has_worktree)];

@@ -8,21 +8,21 @@ pub(crate) use anstyle::Style;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::{Value, json};
-use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use waypost_core::{Error, Result};
 
+use super::busy::{Busy, without_line};
 use super::escape::escape;
+use super::table::{self, paint};
+pub(crate) use super::table::{Cell, DIM, PLAIN, cell, cell_keeping_end, header, number, prose, styled};
 use waypost::environment::Variables;
 use waypost::session::Warnings;
 
 const SCHEMA: &str = "waypost/1";
 
 pub(crate) const BOLD: Style = Style::new().bold();
-pub(crate) const DIM: Style = Style::new().dimmed();
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
 pub(crate) const WARN: Style = AnsiColor::Yellow.on_default();
 pub(crate) const BAD: Style = AnsiColor::Red.on_default();
-pub(crate) const PLAIN: Style = Style::new();
 
 /// When to use colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
@@ -125,6 +125,12 @@ impl Ui {
         if self.json || self.quiet { Ok(()) } else { print(&format!("{line}\n")) }
     }
 
+    /// Tells on a terminal what the command does, if it takes longer than a second. Ends when the value is dropped.
+    pub(crate) fn busy(&self, what: &str) -> Busy {
+        let is_shown = !self.json && !self.quiet && io::stderr().is_terminal();
+        if is_shown { Busy::show(what) } else { Busy::HIDDEN }
+    }
+
     /// Adds a warning: printed to stderr, or part of the JSON answer.
     pub(crate) fn warn(&mut self, warning: &str) {
         if self.warnings.iter().any(|known| known == warning) {
@@ -181,7 +187,7 @@ impl Ui {
         // TOML errors span several lines. Indentation keeps them from being mistaken for further messages.
         let message: Vec<_> = message.lines().map(escape).collect();
         // There is nowhere to report that stderr is closed.
-        let _ = writeln!(io::stderr(), "{label}: {}", message.join("\n    "));
+        let _ = without_line(|| writeln!(io::stderr(), "{label}: {}", message.join("\n    ")));
     }
 
     fn colors(&self, stream: &impl IsTerminal) -> bool {
@@ -220,7 +226,7 @@ fn print_bytes(output: &[u8]) -> Result<()> {
 /// Prints to stdout. Returns false if the reader closed it.
 fn print_unless_closed(output: &[u8]) -> Result<bool> {
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(output).and_then(|()| stdout.flush()) {
+    match without_line(|| stdout.write_all(output).and_then(|()| stdout.flush())) {
         // The reader closed the pipe, as `head` does: not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Error::unavailable("cannot write to standard output").because(error)),
@@ -250,18 +256,20 @@ struct Answer<'a, T: Serialize> {
 pub(crate) struct Text {
     out: String,
     color: bool,
-    /// Columns per line.
-    width: usize,
+    /// Columns per line, on a terminal.
+    width: Option<usize>,
 }
 
-/// Width of a page if stdout is not a terminal.
+/// Width of a terminal that does not tell its width.
 const DEFAULT_WIDTH: usize = 80;
-/// Width that a truncated column keeps at least.
-const MIN_COLUMN_WIDTH: usize = 12;
 
-fn terminal_width() -> usize {
+/// Returns the width of the terminal; None if stdout is none, so that nothing is shortened in a pipe or a file.
+fn terminal_width() -> Option<usize> {
+    if !io::stdout().is_terminal() {
+        return None;
+    }
     let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
-    if columns == 0 { DEFAULT_WIDTH } else { columns }
+    Some(if columns == 0 { DEFAULT_WIDTH } else { columns })
 }
 
 impl Text {
@@ -282,91 +290,25 @@ impl Text {
         self.out.push('\n');
     }
 
-    /// Writes rows in aligned columns, and truncates one column so that each row fits on a line.
-    pub(crate) fn fitted_table(&mut self, mut rows: Vec<Vec<Cell>>, column: usize) {
-        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widths = (0..columns).filter(|other| *other != column);
-        let others: usize = widths
-            .map(|column| rows.iter().filter_map(|row| row.get(column)).map(Cell::width).max().unwrap_or(0) + 2)
-            .sum();
-        let room = self.width.saturating_sub(others).max(MIN_COLUMN_WIDTH);
-        for cell in rows.iter_mut().filter_map(|row| row.get_mut(column)) {
-            cell.truncate(room);
-        }
-        self.table(&rows);
+    /// Writes rows in aligned columns, and lets one column be shortened on a narrow terminal.
+    pub(crate) fn fitted_table(&mut self, rows: Vec<Vec<Cell>>, column: usize) {
+        let cuttable = |row: Vec<Cell>| {
+            row.into_iter().enumerate().map(|(at, cell)| if at == column { cell.cuttable() } else { cell }).collect()
+        };
+        self.table(&rows.into_iter().map(cuttable).collect::<Vec<Vec<Cell>>>());
     }
 
     /// Writes rows in aligned columns, two spaces apart.
     pub(crate) fn table(&mut self, rows: &[Vec<Cell>]) {
-        let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-        let widths: Vec<usize> = (0..columns)
-            .map(|column| rows.iter().filter_map(|row| row.get(column)).map(Cell::width).max().unwrap_or(0))
-            .collect();
-        for row in rows {
-            let mut line = String::new();
-            let mut padding = 0;
-            for (cell, width) in row.iter().zip(&widths) {
-                if cell.width() > 0 {
-                    line.push_str(&" ".repeat(padding));
-                    line.push_str(&paint(cell.style, &cell.text, self.color));
-                    padding = 0;
-                }
-                // Padding is written only before the next cell, so that no line ends in spaces.
-                padding += width - cell.width() + 2;
-            }
-            self.out.push_str(&line);
-            self.out.push('\n');
+        self.out.push_str(&table::lines(rows, self.width, self.color));
+    }
+
+    /// Writes a list: its header and its rows, or nothing if there are no rows.
+    pub(crate) fn list(&mut self, header: Vec<Cell>, rows: impl IntoIterator<Item = Vec<Cell>>) {
+        let mut all = vec![header];
+        all.extend(rows);
+        if all.len() > 1 {
+            self.table(&all);
         }
     }
-}
-
-/// A cell of a table, with control characters escaped.
-pub(crate) struct Cell {
-    text: String,
-    style: Style,
-    /// Whether truncation removes the beginning instead of the end.
-    keeps_end: bool,
-}
-
-impl Cell {
-    fn width(&self) -> usize {
-        self.text.width()
-    }
-
-    /// Shortens the text to a width, and marks the omission with an ellipsis.
-    fn truncate(&mut self, width: usize) {
-        if self.width() <= width {
-            return;
-        }
-        let mut left = width.saturating_sub(1);
-        let mut fits = |char: &char| {
-            let taken = char.width().unwrap_or(0);
-            left.checked_sub(taken).inspect(|rest| left = *rest).is_some()
-        };
-        self.text = if self.keeps_end {
-            let kept: Vec<char> = self.text.chars().rev().take_while(&mut fits).collect();
-            std::iter::once('…').chain(kept.into_iter().rev()).collect()
-        } else {
-            self.text.chars().take_while(&mut fits).chain(['…']).collect()
-        };
-    }
-}
-
-/// Creates a cell.
-pub(crate) fn cell(text: impl Display) -> Cell {
-    styled(PLAIN, text)
-}
-
-/// Creates a cell with a style.
-pub(crate) fn styled(style: Style, text: impl Display) -> Cell {
-    Cell { text: escape(&text.to_string()).into_owned(), style, keeps_end: false }
-}
-
-/// Creates a cell whose end is kept when it is truncated, for paths.
-pub(crate) fn cell_keeping_end(text: impl Display) -> Cell {
-    Cell { keeps_end: true, ..cell(text) }
-}
-
-fn paint(style: Style, text: &str, color: bool) -> String {
-    if color && style != PLAIN { format!("{style}{text}{style:#}") } else { text.to_owned() }
 }

@@ -14,7 +14,7 @@ use waypost_core::{Error, Result};
 use super::issues::{file_or_stdin, text_or_stdin};
 use super::places::PlaceColumns;
 pub(crate) use super::spans::{format_deadline, format_duration, parse_duration};
-use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, styled};
+use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, header, styled};
 use super::{CommandContext, in_one_line};
 use waypost::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
 use waypost::references::{self, Unknown};
@@ -183,8 +183,8 @@ pub(crate) fn write_lines(text: &mut Text, lines: &str) {
 
 /// Returns a table of tasks. If they belong to several workflows, each name includes its workflow.
 pub(crate) fn task_table(tasks: &[TaskView], of_several: bool, places: PlaceColumns) -> Vec<Vec<Cell>> {
-    let header = ["ID", "TASK", "STATUS", "PRIO", "HOLDER", "WAITS FOR"].map(|title| styled(DIM, title));
-    let header = header.into_iter().chain(places.titles()).chain([styled(DIM, "ABOUT")]).collect();
+    let titles = header(["ID", "TASK", "STATUS", "PRIO", "HOLDER", "WAITS FOR"]);
+    let titles = titles.into_iter().chain(places.titles()).chain([styled(DIM, "ABOUT")]).collect();
     let or_dash = |text: Option<&str>| text.map_or_else(|| styled(DIM, "-"), cell);
     let rows = tasks.iter().map(|view| {
         let task = &view.task;
@@ -196,11 +196,11 @@ pub(crate) fn task_table(tasks: &[TaskView], of_several: bool, places: PlaceColu
             styled(task_style(task.status), humanize(task.status.as_str())),
             styled(if task.priority <= 1 { WARN } else { PLAIN }, format!("P{}", task.priority)),
             or_dash(view.holder.as_deref()),
-            or_dash(waits.as_deref()),
+            or_dash(waits.as_deref()).cuttable(),
         ];
-        cells.into_iter().chain(places.cells(view)).chain([styled(DIM, about(view))]).collect()
+        cells.into_iter().chain(places.cells(view)).chain([styled(DIM, about(view)).cuttable()]).collect()
     });
-    std::iter::once(header).chain(rows).collect()
+    std::iter::once(titles).chain(rows).collect()
 }
 
 /// Returns the remark on a task in a list: its question or error if it needs attention, else its description.
@@ -212,16 +212,12 @@ fn about(view: &TaskView) -> String {
         (TaskStatus::Pending, _, _, Some(agent)) => format!("for {agent}: {}", task.description),
         _ => task.description.clone(),
     };
-    first_line(&text, 60)
+    first_line(&text)
 }
 
-/// Returns the first line of a text, truncated to a number of characters.
-pub(crate) fn first_line(text: &str, max_chars: usize) -> String {
-    let line = text.lines().next().unwrap_or_default().trim();
-    match line.char_indices().nth(max_chars) {
-        Some((end, _)) => format!("{}…", line[..end].trim_end()),
-        None => line.to_owned(),
-    }
+/// Returns the first line of a text.
+pub(crate) fn first_line(text: &str) -> String {
+    text.lines().next().unwrap_or_default().trim().to_owned()
 }
 
 /// Returns the first names and the number of the others. None if there are none.

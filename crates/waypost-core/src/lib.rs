@@ -25,6 +25,7 @@ pub mod store;
 pub mod tables;
 pub mod time;
 pub mod url_text;
+pub mod words;
 pub mod work;
 pub mod yaml;
 

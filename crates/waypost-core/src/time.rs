@@ -49,16 +49,13 @@ impl Timestamp {
         (self < Timestamp::NEVER).then_some(self)
     }
 
-    /// Returns the age of `self` at `now` for display: `now`, `5m ago`, `3h ago`, `2d ago`.
+    /// Returns the age of `self` at `now` for display: `now`, `12s ago`, `3m 20s ago`, `25m ago`, `3h ago`, `2d ago`.
     ///
     /// A moment after `now` (from another machine's clock) is shown as `now`.
     pub fn ago(self, now: Timestamp) -> String {
-        let seconds = (now.0.saturating_sub(self.0)) / 1000;
-        match seconds {
-            ..60 => "now".to_owned(),
-            60..3600 => format!("{}m ago", seconds / 60),
-            3600..172_800 => format!("{}h ago", seconds / 3600),
-            _ => format!("{}d ago", seconds / 86_400),
+        match now.since(self) {
+            ..1000 => "now".to_owned(),
+            millis => format!("{} ago", format_duration(millis)),
         }
     }
 }
@@ -148,6 +145,22 @@ pub mod never_as_null {
     }
 }
 
+/// Formats a duration for display, rounded down: `300ms`, `45s`, `3m 20s`, `25m`, `3h`, `2d`.
+///
+/// Seconds are shown below ten minutes, minutes below two hours, and hours below two days.
+pub fn format_duration(millis: u64) -> String {
+    let seconds = millis / 1000;
+    match seconds {
+        0 => format!("{millis}ms"),
+        1..60 => format!("{seconds}s"),
+        60..600 if !seconds.is_multiple_of(60) => format!("{}m {}s", seconds / 60, seconds % 60),
+        60..3_600 => format!("{}m", seconds / 60),
+        3_600..7_200 if seconds % 3_600 >= 60 => format!("1h {}m", (seconds - 3_600) / 60),
+        3_600..172_800 => format!("{}h", seconds / 3600),
+        _ => format!("{}d", seconds / 86_400),
+    }
+}
+
 /// Parses a duration such as `90s`, `10m`, `2h`, `1h 30m` or `1d`. Returns milliseconds.
 pub fn parse_duration_ms(text: &str) -> Result<u64> {
     let invalid = || Error::invalid(format!("{text:?} is not a time span")).hint("for example 90s, 10m, 2h or 1d");
@@ -209,9 +222,34 @@ mod tests {
         let now = Timestamp::from_millis(1_000_000_000_000);
         let ago = |seconds: i64| Timestamp::from_millis(now.as_millis() - seconds * 1000).ago(now);
         assert_eq!(ago(-5), "now");
-        assert_eq!(ago(59), "now");
+        assert_eq!(ago(0), "now");
+        assert_eq!(ago(1), "1s ago");
+        assert_eq!(ago(59), "59s ago");
         assert_eq!(ago(60), "1m ago");
-        assert_eq!(ago(7199), "1h ago");
+        assert_eq!(ago(61), "1m 1s ago");
+        assert_eq!(ago(599), "9m 59s ago");
+        assert_eq!(ago(659), "10m ago");
+        assert_eq!(ago(3600), "1h ago");
+        assert_eq!(ago(7199), "1h 59m ago");
+        assert_eq!(ago(7260), "2h ago");
+        assert_eq!(ago(172_799), "47h ago");
         assert_eq!(ago(172_800), "2d ago");
+    }
+
+    #[test]
+    fn durations_are_shown_in_one_or_two_units() {
+        for (millis, text) in [
+            (0, "0ms"),
+            (999, "999ms"),
+            (1_000, "1s"),
+            (90_000, "1m 30s"),
+            (300_000, "5m"),
+            (600_000, "10m"),
+            (5_400_000, "1h 30m"),
+            (36_000_000, "10h"),
+            (604_800_000, "7d"),
+        ] {
+            assert_eq!(format_duration(millis), text);
+        }
     }
 }

@@ -3,6 +3,7 @@
 //! Every job has its own supervisor, so jobs continue when the worker ends or crashes. A restarted worker counts the jobs
 //! that are still running.
 
+use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use waypost_core::id::{JobId, RepositoryId, WorktreeId};
@@ -87,7 +88,7 @@ pub enum WorkerEvent<'a> {
 }
 
 /// The number of jobs by result.
-#[derive(Clone, Copy, Debug, Default, serde::Serialize)]
+#[derive(Clone, Debug, Default, serde::Serialize)]
 pub struct Tally {
     /// Started jobs.
     pub started: usize,
@@ -97,6 +98,14 @@ pub struct Tally {
     pub failed: usize,
     /// Interrupted or cancelled jobs.
     pub interrupted: usize,
+    /// Tasks, and jobs without a task, whose last job failed. A failed attempt counts until a later one completes.
+    #[serde(skip)]
+    pub unfinished: BTreeSet<String>,
+}
+
+/// Returns the id of the work of a job: its task, or the job itself.
+fn work_of(view: &JobView) -> String {
+    view.job.task_id.as_ref().map_or_else(|| view.job.id.to_string(), ToString::to_string)
 }
 
 impl Worker {
@@ -276,8 +285,14 @@ impl Worker {
                     left.push(id);
                     continue;
                 }
-                JobStatus::Completed => tally.completed += 1,
-                JobStatus::Failed => tally.failed += 1,
+                JobStatus::Completed => {
+                    tally.completed += 1;
+                    tally.unfinished.remove(&work_of(&job));
+                }
+                JobStatus::Failed => {
+                    tally.failed += 1;
+                    tally.unfinished.insert(work_of(&job));
+                }
                 JobStatus::Cancelled | JobStatus::Interrupted => tally.interrupted += 1,
             }
             report(WorkerEvent::Ended(&job))?;

@@ -6,6 +6,7 @@ use serde_json::Value;
 use waypost_core::model::{Agent, AgentStatus, ProcessIdentity, Role};
 use waypost_core::op::{AgentView, Alive, Heartbeat, ListAgents, RegisterAgent, RetireAgent, ShowAgent};
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result};
 use waypost_workspace::jobs::{identity, is_running};
 
@@ -13,7 +14,7 @@ use crate::CommandContext;
 use crate::in_one_line;
 use crate::places::{PlaceColumns, describe_worktree};
 use crate::spans::{format_deadline, format_duration, parse_duration};
-use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
+use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, header, number, prose, styled};
 
 /// Register, list and retire agents, coordinators and people
 ///
@@ -169,18 +170,11 @@ fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<ExitCode> 
         if alive.is_cancelled {
             text.line("The task was cancelled: stop working on it.");
         }
-        let rows: Vec<_> = alive
-            .leases
-            .iter()
-            .map(|lease| {
-                vec![
-                    cell("holds"),
-                    cell(&lease.subject),
-                    styled(DIM, format!("epoch {}, expires {}", lease.epoch, format_deadline(lease.expires_at, now))),
-                ]
-            })
-            .collect();
-        text.table(&rows);
+        let rows = alive.leases.iter().map(|lease| {
+            let expires = format_deadline(lease.expires_at, now);
+            vec![cell(&lease.subject), number(lease.epoch), styled(DIM, expires)]
+        });
+        text.list(header(["HOLDS", "EPOCH", "EXPIRES"]), rows);
         text.line(format!(
             "{}; next heartbeat within {}",
             unread_messages(alive.unread),
@@ -210,7 +204,12 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<ExitCode> {
         }
     })?;
     if agents.is_empty() {
-        cx.ui.note("no matching agents");
+        let is_filtered = args.role.is_some() || args.capability.is_some() || args.status.is_some();
+        cx.ui.note(if is_filtered || cx.has_place_filter() {
+            "no matching agents; way agent list --all shows every agent"
+        } else {
+            "no agents yet; to register one: way agent register NAME"
+        });
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -267,8 +266,8 @@ pub(crate) fn parse_role(text: Option<&str>) -> Result<Option<Role>> {
 
 /// Returns the table of agents.
 fn table_of(agents: &[AgentView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
-    let header = ["NAME", "ROLE", "STATUS", "HEARTBEAT", "UNREAD", "HOLDS"].map(|title| styled(DIM, title));
-    let header = header.into_iter().chain(places.titles()).chain([styled(DIM, "CAPABILITIES")]).collect();
+    let titles = header(["NAME", "ROLE", "STATUS", "HEARTBEAT", "UNREAD", "HOLDS"]);
+    let titles = titles.into_iter().chain(places.titles()).chain([styled(DIM, "CAPABILITIES")]).collect();
     let rows = agents.iter().map(|seen| {
         let holds: Vec<_> = seen.holds.iter().map(|held| held.name.as_str()).collect();
         let cells = [
@@ -276,13 +275,13 @@ fn table_of(agents: &[AgentView], now: Timestamp, places: PlaceColumns) -> Vec<V
             cell(seen.agent.role),
             styled(color(&seen.agent), status(&seen.agent)),
             styled(DIM, seen.agent.last_heartbeat.ago(now)),
-            cell(if seen.unread == 0 { "-".to_owned() } else { seen.unread.to_string() }),
-            cell(if holds.is_empty() { "-".to_owned() } else { holds.join(", ") }),
+            number(if seen.unread == 0 { "-".to_owned() } else { seen.unread.to_string() }),
+            prose(if holds.is_empty() { "-".to_owned() } else { holds.join(", ") }),
         ];
-        let capabilities = styled(DIM, seen.agent.capabilities.join(","));
+        let capabilities = styled(DIM, seen.agent.capabilities.join(",")).cuttable();
         cells.into_iter().chain(places.cells(seen)).chain([capabilities]).collect()
     });
-    std::iter::once(header).chain(rows).collect()
+    std::iter::once(titles).chain(rows).collect()
 }
 
 fn status(agent: &Agent) -> &'static str {
@@ -300,8 +299,7 @@ fn color(agent: &Agent) -> Style {
 fn unread_messages(unread: u64) -> String {
     match unread {
         0 => "no unread messages".to_owned(),
-        1 => "1 unread message".to_owned(),
-        count => format!("{count} unread messages"),
+        unread => count(unread, "unread message"),
     }
 }
 

@@ -6,7 +6,7 @@ use serde_json::json;
 use waypost_core::Result;
 
 use crate::CommandContext;
-use crate::ui::{BOLD, DIM, cell, styled};
+use crate::ui::{BOLD, DIM, cell, header, prose, styled};
 use waypost::claims;
 
 /// List blocked issues with their blockers
@@ -24,18 +24,19 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
         .map(|(issue, reasons)| json!({ "id": issue.id, "title": issue.title, "priority": issue.priority, "reasons": reasons }))
         .collect();
     cx.ui.answer(&data, |text| {
-        let rows: Vec<_> = blocked
-            .iter()
-            .map(|(issue, reasons)| {
-                vec![
-                    styled(BOLD, &issue.id),
-                    cell(format!("P{}", issue.priority)),
-                    cell(&issue.title),
-                    styled(DIM, reasons.join("; ")),
-                ]
-            })
-            .collect();
-        text.table(&rows);
+        let rows = blocked.iter().map(|(issue, reasons)| {
+            vec![
+                styled(BOLD, &issue.id),
+                cell(format!("P{}", issue.priority)),
+                prose(&issue.title),
+                // It names the blockers.
+                styled(DIM, reasons.join("; ")),
+            ]
+        });
+        text.list(header(["ID", "PRIO", "TITLE", "REASON"]), rows);
     })?;
+    if blocked.is_empty() {
+        cx.ui.note("no issue is blocked; way ready lists those that can be worked on");
+    }
     Ok(ExitCode::SUCCESS)
 }

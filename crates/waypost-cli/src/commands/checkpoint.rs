@@ -8,7 +8,7 @@ use waypost_core::time::Timestamp;
 
 use crate::CommandContext;
 use crate::places::PlaceColumns;
-use crate::ui::{Cell, DIM, cell, styled};
+use crate::ui::{DIM, Text, header, number, prose, styled};
 use crate::work::{TaskArg, first_line};
 
 /// List the checkpoints of tasks; way task checkpoint records one
@@ -66,28 +66,38 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let now = session.now()?;
     let places = PlaceColumns::of(&session, &list.checkpoints);
-    cx.ui.answer(&list.checkpoints, |text| text.table(&table(&list.checkpoints, now, places)))?;
+    cx.ui.answer(&list.checkpoints, |text| write(text, &list.checkpoints, now, places))?;
     match more {
         Some(more) => cx.ui.note(&more),
-        None if list.checkpoints.is_empty() => cx.ui.note("no checkpoints yet"),
+        None if list.checkpoints.is_empty() => {
+            cx.ui.note(&format!("no checkpoints yet; the agent adds one: way task checkpoint {} TEXT", args.task.task));
+        }
         None => {}
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// Returns the table of checkpoints.
-pub(super) fn table(checkpoints: &[CheckpointView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
+/// Writes a table of checkpoints.
+pub(super) fn write(text: &mut Text, checkpoints: &[CheckpointView], now: Timestamp, places: PlaceColumns) {
+    let has_files = checkpoints.iter().any(|view| !view.checkpoint.files.is_empty());
+    let titles = header(["N", "KIND", "EPOCH", "AGE"]);
+    let files_title = has_files.then(|| styled(DIM, "FILES"));
+    let titles = titles.into_iter().chain(places.titles()).chain([styled(DIM, "SUMMARY")]).chain(files_title).collect();
     let row = |view: &CheckpointView| {
         let checkpoint = &view.checkpoint;
         let cells = [
-            cell(checkpoint.sequence),
+            number(checkpoint.sequence),
             styled(DIM, checkpoint.kind),
-            cell(first_line(&checkpoint.summary, 100)),
-            styled(DIM, checkpoint.files.join(", ")),
-            styled(DIM, format!("epoch {}", checkpoint.epoch)),
+            number(checkpoint.epoch),
             styled(DIM, checkpoint.created_at.ago(now)),
         ];
-        cells.into_iter().chain(places.cells(view)).collect()
+        let files = has_files.then(|| styled(DIM, checkpoint.files.join(", ")).cuttable());
+        cells
+            .into_iter()
+            .chain(places.cells(view))
+            .chain([prose(first_line(&checkpoint.summary))])
+            .chain(files)
+            .collect()
     };
-    checkpoints.iter().map(row).collect()
+    text.list(titles, checkpoints.iter().map(row));
 }

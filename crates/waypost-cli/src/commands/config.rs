@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use waypost_core::{Error, Result, path_text};
 
 use crate::CommandContext;
-use crate::ui::{BOLD, DIM, cell, styled};
+use crate::ui::{BOLD, DIM, cell, cell_keeping_end, header, styled};
 use waypost::config::{self, ACCEPTED, KEYS, Key, Layer, Setting, Value, ValueKind, key_named, leads_outside};
 use waypost::place::{Place, expand};
 
@@ -221,21 +221,21 @@ fn list(cx: &mut CommandContext, place: &Place, show_origin: bool, all: bool) ->
         })
         .collect();
     cx.ui.answer(&data, |text| {
-        let rows: Vec<_> = settings
-            .iter()
-            .map(|(key, setting)| {
-                let value = setting.as_ref().map_or_else(|| "-".to_owned(), |setting| setting.value.to_string());
-                let mut row = vec![styled(BOLD, key.name), cell(value)];
-                if show_origin {
-                    row.push(styled(DIM, setting.as_ref().map_or("", origin)));
-                }
-                if all {
-                    row.push(styled(DIM, key.help));
-                }
-                row
-            })
-            .collect();
-        text.table(&rows);
+        let mut titles = header(["KEY", "VALUE"]);
+        titles.extend(show_origin.then(|| styled(DIM, "ORIGIN")));
+        titles.extend(all.then(|| styled(DIM, "MEANING")));
+        let rows = settings.iter().map(|(key, setting)| {
+            let value = setting.as_ref().map_or_else(|| "-".to_owned(), |setting| setting.value.to_string());
+            let mut row = vec![styled(BOLD, key.name), cell(value)];
+            if show_origin {
+                row.push(styled(DIM, setting.as_ref().map_or("", origin)));
+            }
+            if all {
+                row.push(styled(DIM, key.help).cuttable());
+            }
+            row
+        });
+        text.list(titles, rows);
     })?;
     if settings.is_empty() {
         cx.ui.note("nothing is set; way config list --all shows every key");
@@ -323,14 +323,11 @@ fn list_repos(cx: &mut CommandContext, place: &Place) -> Result<ExitCode> {
         })
         .collect();
     cx.ui.answer(&data, |text| {
-        let rows: Vec<_> = repos
-            .iter()
-            .map(|(role, path, origin)| {
-                let state = if path.is_dir() { "" } else { "missing" };
-                vec![styled(BOLD, role), cell(path.display()), cell(state), styled(DIM, origin)]
-            })
-            .collect();
-        text.table(&rows);
+        let rows = repos.iter().map(|(role, path, origin)| {
+            let state = if path.is_dir() { "there" } else { "missing" };
+            vec![styled(BOLD, role), cell(state), cell_keeping_end(path.display()), styled(DIM, origin)]
+        });
+        text.list(header(["ROLE", "STATE", "PATH", "ORIGIN"]), rows);
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,13 +7,13 @@ use std::time::Instant;
 use serde_json::json;
 use waypost_core::model::Summary;
 use waypost_core::op::{AcceptFailover, ListSummaries, Maintenance, RecordMaintenance};
-use waypost_core::{Error, Kind, Result, path_text};
+use waypost_core::{Error, Kind, Result, path_text, words};
 use waypost_store::postgres;
 use waypost_store::sqlite::{Difference, SqliteStore};
 
 use crate::CommandContext;
 use crate::spans::parse_duration;
-use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
+use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, header, number, prose, styled};
 use waypost::place::{Location, StoreChoice};
 use waypost::retention;
 use waypost::session::{OpenStore, Session};
@@ -203,9 +203,7 @@ fn info_of_postgres(
 
 fn details(settings: &[(&'static str, String)], rows: &[(String, u64)]) -> Vec<Vec<Cell>> {
     let settings = settings.iter().map(|(name, value)| vec![styled(BOLD, name), cell(value)]);
-    let rows = rows.iter().map(|(name, count)| {
-        vec![styled(BOLD, name), cell(if *count == 1 { "1 row".to_owned() } else { format!("{count} rows") })]
-    });
+    let rows = rows.iter().map(|(name, count)| vec![styled(BOLD, name), cell(words::count(count, "row"))]);
     settings.chain(rows).collect()
 }
 
@@ -224,8 +222,10 @@ fn sqlite_store<'a>(session: &'a Session, instead: &str) -> Result<&'a SqliteSto
 fn check(cx: &mut CommandContext) -> Result<ExitCode> {
     let session = cx.session()?;
     let store = sqlite_store(&session, "use pg_amcheck")?;
+    let busy = cx.ui.busy("Checking the store");
     let damage: Vec<String> = store.check()?.into_iter().map(|damage| damage.0).collect();
     let schema: Vec<(&str, String)> = store.check_schema()?.into_iter().map(describe).collect();
+    drop(busy);
     let is_ok = damage.is_empty() && schema.is_empty();
     let objects: Vec<_> = schema.iter().map(|(state, object)| json!({ "state": state, "object": object })).collect();
     let data = json!({ "ok": is_ok, "damage": damage, "schema": objects });
@@ -259,7 +259,9 @@ fn describe(difference: Difference) -> (&'static str, String) {
 fn backup(cx: &mut CommandContext, target: &std::path::Path) -> Result<ExitCode> {
     let session = cx.session()?;
     let target = session.place.cwd.join(target);
+    let busy = cx.ui.busy("Copying the store");
     sqlite_store(&session, "use pg_dump --schema NAME")?.backup(&target)?;
+    drop(busy);
     let size = std::fs::metadata(&target).map_or(0, |file| file.len());
     let data = json!({ "path": path_text::to_text(&target), "bytes": size });
     cx.ui.answer(&data, |text| text.line(format!("Wrote {} to {}", bytes(size), target.display())))?;
@@ -268,7 +270,9 @@ fn backup(cx: &mut CommandContext, target: &std::path::Path) -> Result<ExitCode>
 
 fn vacuum(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = cx.session()?;
+    let busy = cx.ui.busy("Shrinking the store");
     let (before, after) = sqlite_store(&session, "autovacuum does this")?.vacuum()?;
+    drop(busy);
     let data = json!({ "bytes_before": before, "bytes_after": after });
     session.call(RecordMaintenance { what: Maintenance::Vacuumed, detail: data.clone() })?;
     cx.ui.answer(&data, |text| {
@@ -281,6 +285,7 @@ fn gc(cx: &mut CommandContext, args: &GcArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     session.require_present()?;
     let Some(age) = args.older_than else { return summaries(cx, &mut session, args.limit) };
+    let busy = cx.ui.busy("Looking for old records");
     let bytes_before = store_size(&mut session)?;
     let (before, removed) = if args.dry_run {
         let found = retention::find(&mut session, age)?;
@@ -300,6 +305,7 @@ fn gc(cx: &mut CommandContext, args: &GcArgs) -> Result<ExitCode> {
         }
     }
     let bytes_after = if args.dry_run { None } else { store_size(&mut session)? };
+    drop(busy);
     let mut data = serde_json::to_value(removed).unwrap_or_default();
     (data["before"], data["written"]) = (json!(before.to_string()), json!(!args.dry_run));
     (data["bytes_before"], data["bytes_after"]) = (json!(bytes_before), json!(bytes_after));
@@ -312,7 +318,7 @@ fn gc(cx: &mut CommandContext, args: &GcArgs) -> Result<ExitCode> {
             ("messages", removed.messages),
             ("events", removed.events),
         ];
-        text.table(&rows.map(|(name, count)| vec![styled(BOLD, name), cell(count)]));
+        text.list(header(["RECORDS", "COUNT"]), rows.map(|(name, count)| vec![styled(BOLD, name), number(count)]));
         let verb = if args.dry_run { "Would remove" } else { "Removed" };
         let size = match (bytes_before, bytes_after) {
             (Some(before), Some(after)) => format!(": {} before, {} after", bytes(before), bytes(after)),
@@ -345,15 +351,17 @@ fn summaries(cx: &mut CommandContext, session: &mut Session, limit: u32) -> Resu
             vec![
                 styled(BOLD, &summary.name),
                 cell(summary.kind),
-                styled(DIM, if summary.status.is_some() { summary.subject.as_str() } else { "" }),
-                cell(summary.status.clone().unwrap_or_else(|| records.sum::<u64>().to_string())),
-                styled(DIM, format!("until {}, removed {}", summary.finished_at, summary.removed_at)),
+                styled(DIM, if summary.status.is_some() { summary.subject.as_str() } else { "-" }),
+                cell(summary.status.clone().unwrap_or_else(|| words::count(records.sum::<u64>(), "record"))),
+                styled(DIM, summary.finished_at),
+                styled(DIM, summary.removed_at),
             ]
         };
-        text.table(&summaries.iter().map(row).collect::<Vec<_>>());
+        let titles = header(["NAME", "KIND", "ID", "RESULT", "ENDED", "REMOVED"]);
+        text.list(titles, summaries.iter().map(row));
     })?;
     if summaries.is_empty() {
-        cx.ui.note("nothing was removed yet");
+        cx.ui.note("nothing was removed yet; to remove old records: way db gc --older-than 90d");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -362,7 +370,7 @@ fn accept_failover(cx: &mut CommandContext) -> Result<ExitCode> {
     let mut session = Session::open_after_failover(cx.place()?)?;
     let accepted = session.call(AcceptFailover {})?;
     cx.ui.answer(&accepted, |text| {
-        let leases = if accepted.leases == 1 { "1 lease".to_owned() } else { format!("{} leases", accepted.leases) };
+        let leases = words::count(accepted.leases, "lease");
         text.line(format!("Accepted {} instead of {}; ended {leases}", accepted.after, accepted.before));
     })?;
     Ok(ExitCode::SUCCESS)
@@ -379,21 +387,23 @@ fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
             .hint("choose the destination with --to, and the source with --db, --global or --scope"));
     }
     let request = Move { workflows: args.workflows.clone(), force: args.force, delete_source: args.delete_source };
+    let busy = cx.ui.busy("Moving workflows");
     let outcome = if args.dry_run {
         transfer::dry_run(&mut source, &mut destination, &request)?
     } else {
         transfer::run(&mut source, &mut destination, &request)?
     };
+    drop(busy);
     let mut data = serde_json::to_value(&outcome).unwrap_or_default();
     (data["from"], data["to"], data["written"]) = (json!(from), json!(to), json!(!args.dry_run));
     cx.ui.answer(&data, |text| {
         let Outcome { moved, there, refused, ended } = &outcome;
         let rows = |word: &'static str, style: Style, list: &[Moved]| -> Vec<Vec<Cell>> {
             let row = |one: &Moved| {
-                let tasks = if one.tasks == 1 { "1 task".to_owned() } else { format!("{} tasks", one.tasks) };
-                let size = format!("{tasks}, {} checkpoints", one.checkpoints);
-                let why = one.reason.clone().unwrap_or(size);
-                vec![styled(style, word), cell(&one.name), styled(DIM, &one.id), cell(why)]
+                let (tasks, checkpoints) =
+                    (words::count(one.tasks, "task"), words::count(one.checkpoints, "checkpoint"));
+                let why = one.reason.clone().unwrap_or_else(|| format!("{tasks}, {checkpoints}"));
+                vec![styled(DIM, &one.id), cell(&one.name), styled(style, word), prose(why)]
             };
             list.iter().map(row).collect()
         };
@@ -401,20 +411,20 @@ fn move_to(cx: &mut CommandContext, args: &MoveArgs) -> Result<ExitCode> {
         let mut all = rows(verb, GOOD, moved);
         all.extend(rows("already there", DIM, there));
         all.extend(rows(if args.dry_run { "would not move" } else { "not moved" }, WARN, refused));
-        text.table(&all);
+        let number = all.len();
+        text.list(header(["ID", "WORKFLOW", "ACTION", "DETAIL"]), all);
         let ends = if args.dry_run { "end" } else { "ended" };
         let ended = if *ended > 0 { format!(", and {ends} {ended} in the source") } else { String::new() };
         let verb = if args.dry_run { "Would move" } else { "Moved" };
-        text.line(format!("{verb} {} of {} workflows to {to}{ended}", moved.len(), all.len()));
+        text.line(format!("{verb} {} of {} to {to}{ended}", moved.len(), words::count(number, "workflow")));
     })?;
     if args.dry_run || outcome.refused.is_empty() {
         return Ok(ExitCode::SUCCESS);
     }
-    Err(Error::refused(match outcome.refused.len() {
-        1 => "1 workflow was not moved".to_owned(),
-        count => format!("{count} workflows were not moved"),
-    })
-    .hint("wait until agents have finished their tasks, or end their leases with --force"))
+    let refused = outcome.refused.len();
+    let were = if refused == 1 { "was" } else { "were" };
+    Err(Error::refused(format!("{} {were} not moved", words::count(refused, "workflow")))
+        .hint("wait until agents have finished their tasks, or end their leases with --force"))
 }
 
 fn probe(cx: &mut CommandContext, writes: u32) -> Result<ExitCode> {
@@ -439,7 +449,8 @@ fn probe(cx: &mut CommandContext, writes: u32) -> Result<ExitCode> {
     });
     cx.ui.answer(&data, |text| {
         text.line(format!(
-            "{writes} writes, {per_second:.0} per second: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
+            "{}, {per_second:.0} per second: p50 {:.2} ms, p99 {:.2} ms, max {:.2} ms",
+            words::count(writes, "write"),
             percentile(50),
             percentile(99),
             percentile(100)

@@ -6,6 +6,7 @@ use serde_json::json;
 use waypost_core::Result;
 use waypost_core::ledger::issue_id;
 use waypost_core::ledger::vocabulary::DependencyKind;
+use waypost_core::words::count;
 
 use crate::CommandContext;
 use crate::graph::{Bounds, Format, Graph};
@@ -143,7 +144,9 @@ fn tree(cx: &mut CommandContext, args: &Tree) -> Result<ExitCode> {
     let mut left_out = 0;
     cx.ui.answer(&graph, |text| left_out = graph.write(text, args.format, bounds))?;
     if left_out > 0 {
-        cx.ui.note(&format!("{left_out} more issues are not shown; --depth 0 --limit 0 shows all"));
+        let are = if left_out == 1 { "is" } else { "are" };
+        let issues = count(left_out, "more issue");
+        cx.ui.note(&format!("{issues} {are} not shown; --depth 0 --limit 0 shows all"));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -11,6 +11,7 @@ use waypost_core::model::{SandboxMode, WorkspaceStatus, Worktree};
 use waypost_core::op::{ListWorktrees, RepairClock};
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::{check_private, kernel_time_ms, sweep_temporaries};
 use waypost_ledger::LedgerFile;
@@ -19,7 +20,7 @@ use waypost_workspace::workspaces::repair_mirror;
 use waypost_workspace::{git_version, has_known_fixes, restore_ids, sandbox};
 
 use crate::CommandContext;
-use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
+use crate::ui::{BAD, DIM, GOOD, WARN, cell, header, styled};
 use waypost::ledger::Ledger;
 use waypost::merge_driver::driver_problem;
 use waypost::place::{DOT_DIR, Place, STORE_FILE};
@@ -82,6 +83,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     tools(&mut findings, &place);
     configuration(&mut findings, &place);
     sandbox_of_jobs(&mut findings, &place);
+    let busy = cx.ui.busy("Examining the repository and its store");
     permissions(&mut findings, &place, args.fix);
     identity(&mut findings, &place, args.fix);
     if place.checkout.is_some() {
@@ -99,9 +101,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         }
         Err(error) => findings.push(failed("store", &error)),
     }
+    drop(busy);
     let code = exit_code(&findings);
     cx.ui.answer(&findings, |text| {
-        let mut rows = Vec::new();
+        let mut rows = vec![header(["STATE", "CHECK", "FINDING"])];
         for finding in &findings {
             let (style, word) = match finding.verdict {
                 Verdict::Ok => (GOOD, "ok"),
@@ -436,14 +439,14 @@ const CORRECT_HINT: &str = "correct the line by hand; other lines are not affect
 
 fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
     if audit.problems.is_empty() && audit.damage.is_empty() {
-        findings.push(ok("ledger", format!("{} issues in {}", audit.issues, path.display())));
+        findings.push(ok("ledger", format!("{} in {}", count(audit.issues, "issue"), path.display())));
     }
     let size = std::fs::metadata(path).map_or(0, |file| file.len());
     if size > LARGE_LEDGER_BYTES as u64 && audit.closed > 0 {
         findings.push(Finding {
             check: "ledger",
             verdict: Verdict::Warning,
-            detail: format!("{} KB with {} closed issues: {}", size / 1024, audit.closed, path.display()),
+            detail: format!("{} KB with {}: {}", size / 1024, count(audit.closed, "closed issue"), path.display()),
             action: Some("way prune removes closed issues; version control keeps them".to_owned()),
         });
     }

@@ -10,7 +10,7 @@ use waypost_core::op::{ListAgents, ListEvents, ListWorktrees};
 use waypost_core::{Error, Result};
 
 use crate::CommandContext;
-use crate::ui::{self, Cell, DIM, cell, styled};
+use crate::ui::{self, Cell, DIM, cell, header, number, prose, styled};
 use waypost::session::Session;
 use waypost::survey::{find, survey};
 
@@ -73,10 +73,16 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let list = session.call(ListEvents { query })?;
     let names = Names::of(&mut session)?;
     cx.ui.answer_page(&list.events, list.position, |text| {
-        text.table(&list.events.iter().map(|event| names.row(event)).collect::<Vec<_>>());
+        let titles = header(["NUMBER", "TIME", "EVENT", "SUBJECT", "DETAIL", "BY", "WORKTREE"]);
+        text.list(titles, list.events.iter().map(|event| names.row(event)));
     })?;
     if list.events.is_empty() {
-        cx.ui.note("no matching events");
+        let is_filtered = args.kind.is_some() || args.subject.is_some() || args.since.is_some();
+        cx.ui.note(if is_filtered || cx.global.worktree.is_some() {
+            "no matching events; way events lists the newest of all kinds"
+        } else {
+            "no events yet; every change of a task, job or message adds one"
+        });
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -140,12 +146,13 @@ impl Names {
     /// Returns the table row of an event.
     pub(crate) fn row(&self, event: &Event) -> Vec<Cell> {
         vec![
-            styled(DIM, event.sequence),
+            number(event.sequence),
             styled(DIM, event.time),
             cell(&event.kind),
             cell(self.get(&event.subject)),
-            cell(summary(event)),
-            styled(DIM, format!("by {} in {}", event.actor, self.get(event.worktree_id.as_str()))),
+            prose(summary(event)),
+            styled(DIM, &event.actor),
+            styled(DIM, self.get(event.worktree_id.as_str())),
         ]
     }
 
@@ -172,8 +179,7 @@ pub(crate) fn summary(event: &Event) -> String {
         (Some(name), Some(change)) => format!("{name}: {change}"),
         (one, other) => one.or(other).unwrap_or_default(),
     };
-    let line = summary.lines().next().unwrap_or_default();
-    if line.chars().count() > 60 { line.chars().take(59).chain(['…']).collect() } else { line.to_owned() }
+    summary.lines().next().unwrap_or_default().to_owned()
 }
 
 fn kind_prefix(text: &str) -> Result<String, String> {

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use serde_json::json;
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result, path_text, words};
 use waypost_ledger::{Filter, IndexedIssue, Sort};
 
 use crate::CommandContext;
@@ -78,6 +78,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let asked = args.filter.to_query().filter(ledger_cx.now)?;
     let is_copy = format == Format::Jsonl && args.all && asked == Filter::default();
     let filter = Filter { deleted: args.all, ..asked };
+    let busy = cx.ui.busy("Reading the ledger");
     let entries = ledger_cx.with_index(|index| {
         let found = index.list(&filter.with_full_parent(index)?, Sort::Id, false, None)?;
         let entries = found.iter().map(|summary| index.get(&summary.id));
@@ -90,14 +91,14 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Format::Csv => pages::csv(&entries, &args.columns).into_bytes(),
         Format::Markdown => pages::markdown(&entries, &ledger_cx.ledger.terms().statuses).into_bytes(),
     };
+    drop(busy);
     match args.output.as_deref().filter(|path| path.as_os_str() != "-") {
         Some(path) => {
             save(path, &content, args.force)?;
             let count = entries.len();
             let data = json!({ "path": path_text::to_text(path), "format": format.name(), "issues": count });
             cx.ui.answer(&data, |text| {
-                let issues = if count == 1 { "issue" } else { "issues" };
-                text.line(format!("Wrote {count} {issues} to {}", path.display()));
+                text.line(format!("Wrote {} to {}", words::count(count, "issue"), path.display()));
             })?;
         }
         None if cx.ui.json && format == Format::Json => {

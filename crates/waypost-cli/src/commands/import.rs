@@ -6,10 +6,11 @@ use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waypost_core::model::Repository;
+use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result};
 
 use crate::CommandContext;
-use crate::ui::{BOLD, DIM, cell, styled};
+use crate::ui::{BOLD, DIM, cell, cell_keeping_end, header, prose, styled};
 use waypost::import::workflows::{self, Program, Request};
 use waypost::import::{self, Format, Plan, Taken};
 use waypost::transfer::Moved;
@@ -102,6 +103,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return Err(Error::invalid("no file given").hint(format!("way import {format} FILE")));
     }
     let ledger_cx = cx.open_ledgers_to_change(&[], args.dry_run)?;
+    let busy = cx.ui.busy("Importing issues");
     let ledger = ledger_cx.place.ledger().map(|(ledger, _)| ledger);
     let (sources, format) = import::sources(path, format, ledger.as_deref())?;
     let mut imported = import::read(format, &sources)?;
@@ -116,6 +118,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let plan = Plan { format, update: args.update, dry_run: args.dry_run };
     let outcome = import::import(&ledger_cx, &imported, plan)?;
+    drop(busy);
     let taken =
         |list: &[Taken]| list.iter().map(|taken| json!({ "id": taken.id, "item": taken.item })).collect::<Value>();
     let data = json!({
@@ -150,9 +153,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         if !outcome.notes.is_empty() {
             text.gap();
             text.heading("Not imported");
-            let rows: Vec<_> =
-                outcome.notes.iter().map(|note| vec![styled(BOLD, &note.item), cell(&note.problem)]).collect();
-            text.table(&rows);
+            let rows = outcome.notes.iter().map(|note| vec![styled(BOLD, &note.item), prose(&note.problem)]);
+            text.list(header(["ITEM", "PROBLEM"]), rows);
         }
     })?;
     if args.dry_run {
@@ -174,7 +176,9 @@ fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path
     }
     let mut session = if args.dry_run { cx.session()? } else { cx.session_to_write()? };
     let request = Request { program, source: path, threads: &args.thread, update: args.update, dry_run: args.dry_run };
+    let busy = cx.ui.busy("Importing workflows");
     let outcome = workflows::import(&mut session, request)?;
+    drop(busy);
     if outcome.is_empty() {
         return Err(Error::new(Kind::NothingToDo, "the source contains nothing to import"));
     }
@@ -203,37 +207,40 @@ fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path
     cx.ui.answer(&data, |text| {
         text.line(format!(
             "{} added with {} and {}, {} skipped, {} not imported",
-            counted(outcome.added.len(), "workflow"),
-            counted(tasks, "task"),
-            counted(checkpoints, "checkpoint"),
+            count(outcome.added.len(), "workflow"),
+            count(tasks, "task"),
+            count(checkpoints, "checkpoint"),
             outcome.skipped.len(),
             outcome.notes.len()
         ));
-        let workflow = |one: &Moved| vec![cell(""), cell(&one.name), cell(one.status), styled(DIM, &one.id)];
-        text.table(&outcome.added.iter().map(workflow).collect::<Vec<_>>());
+        let workflow = |one: &Moved| vec![styled(DIM, &one.id), cell(&one.name), cell(one.status)];
+        text.list(header(["ID", "WORKFLOW", "STATUS"]), outcome.added.iter().map(workflow));
         let known = |is_new: bool| cell(if is_new { "added" } else { "exists already" });
-        let repository = |one: &Repository| vec![cell(&one.name), cell(one.path.display())];
-        for (title, rows) in [
-            ("Repositories", outcome.repositories.iter().map(repository).collect::<Vec<_>>()),
+        let repository = |one: &Repository| vec![cell(&one.name), cell_keeping_end(one.path.display())];
+        for (title, titles, rows) in [
+            ("Repositories", header(["NAME", "PATH"]), outcome.repositories.iter().map(repository).collect::<Vec<_>>()),
             (
                 "Templates",
+                header(["NAME", "STATE"]),
                 outcome.templates.iter().map(|one| vec![cell(&one.name), known(one.is_new)]).collect::<Vec<_>>(),
             ),
             (
                 "Settings",
+                header(["KEY", "VALUE", "STATE"]),
                 (outcome.settings.iter())
                     .map(|one| vec![cell(one.key), cell(&one.value), known(one.is_new)])
                     .collect::<Vec<_>>(),
             ),
             (
                 "Not imported",
-                outcome.notes.iter().map(|note| vec![styled(BOLD, &note.item), cell(&note.problem)]).collect(),
+                header(["ITEM", "PROBLEM"]),
+                outcome.notes.iter().map(|note| vec![styled(BOLD, &note.item), prose(&note.problem)]).collect(),
             ),
         ] {
             if !rows.is_empty() {
                 text.gap();
                 text.heading(title);
-                text.table(&rows);
+                text.list(titles, rows);
             }
         }
     })?;
@@ -241,8 +248,4 @@ fn workflows(cx: &mut CommandContext, args: &Args, program: Program, path: &Path
         cx.ui.note("nothing was written");
     }
     Ok(ExitCode::SUCCESS)
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }

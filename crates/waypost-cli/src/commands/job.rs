@@ -16,7 +16,7 @@ use super::ws::{self, parse_bytes};
 use crate::CommandContext;
 use crate::places::{PlaceColumns, describe_worktree};
 use crate::spans::{format_duration, parse_duration};
-use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, styled};
+use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, header, prose, styled};
 use crate::work::{json_or_text, parse_enum, wait_for};
 use waypost::environment::WAYPOST_JOB;
 use waypost::jobs::{self, LogPlace, Request, Settings};
@@ -74,8 +74,11 @@ enum Command {
 /// that jobs.env or --env name. With a store on PostgreSQL, and in a sandbox, WAYPOST_DB is a socket on which only this
 /// token is valid, so the command gets neither a password nor the file. Interrupting way job start cancels the job.
 ///
-/// Exits as the command does, with 125 if its workspace cannot be set up, 126 if the program cannot be executed and 127
-/// if it does not exist. These attempts are not counted for the task. A task has one job at a time.
+/// Exits as a shell would with the command: with its exit code, 127 if the program does not exist, 126 if it cannot be
+/// executed, 128 and the number of the signal that ended it, 124 if it ran longer than --timeout, 130 if it was
+/// cancelled. From the moment the job exists, every other failure is 125: its workspace cannot be set up, its command
+/// ends without finishing the task, the store cannot be read. Attempts with 125 before the command starts, 126 and 127
+/// are not counted for the task. A task has one job at a time.
 #[derive(clap::Args)]
 pub(crate) struct StartArgs {
     /// Task to work on; the job claims it
@@ -213,6 +216,9 @@ struct LogsArgs {
 }
 
 /// Wait until a job ends, and exit with its exit code
+///
+/// Prints the job on standard output once it has ended, and exits as way job start does. If nothing is printed there, the
+/// exit code is that of way itself: 3 if there is no such job, 6 after --timeout.
 #[derive(clap::Args)]
 struct WaitArgs {
     /// Id of the job, or a unique prefix
@@ -390,11 +396,11 @@ fn start(cx: &mut CommandContext, session: &mut Session, args: &StartArgs) -> Re
     launch(cx, session, &job, args.detach)
 }
 
-/// Starts a job. Unless detached, streams its log and waits until it ends.
+/// Starts a job. Unless detached, streams its log, waits until it ends and exits as it did.
 fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach: bool) -> Result<ExitCode> {
-    jobs::launch(session, job)?;
     let id = job.job.id.to_string();
     if detach {
+        jobs::launch(session, job)?;
         let started = jobs::wait_until_started(session, &job.job.id)?;
         cx.ui.answer(&started, |text| {
             let dir = started.job.workspace_dir.as_ref().unwrap_or(&started.job.work_dir);
@@ -403,13 +409,29 @@ fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach:
         return Ok(ExitCode::SUCCESS);
     }
     cx.ui.note(&format!("job {id}"));
+    match jobs::launch(session, job).and_then(|_| follow(cx, session, job)) {
+        Ok(code) => Ok(ExitCode::from(code)),
+        // The codes of errors are also codes of commands, so an error here has one of its own.
+        Err(error) => {
+            let hint = format!("the job may still run: way job show {id}");
+            cx.ui.error(&error.hint(hint), None);
+            Ok(ExitCode::from(jobs::NOT_THE_COMMANDS))
+        }
+    }
+}
+
+/// Streams the log of a job until it ends, and returns its exit code.
+fn follow(cx: &mut CommandContext, session: &mut Session, job: &JobView) -> Result<u8> {
+    let id = job.job.id.to_string();
     let shutdown = ShutdownSignal::listen()?;
     let log = Log::Local(jobs::log_path(session, &job.job.id)?);
     let mut at = 0;
     let mut is_cancelled = false;
+    let mut busy = Some(cx.ui.busy("Preparing the workspace"));
     let ended = loop {
         let now = wait_for(session, Some(200), |session| {
             let now = jobs::show(session, &id)?;
+            busy.take_if(|_| now.job.started_at.is_some());
             Ok(Some(now).filter(|now| now.job.status.is_final()))
         })?;
         if !cx.ui.json {
@@ -440,7 +462,7 @@ fn launch(cx: &mut CommandContext, session: &mut Session, job: &JobView, detach:
     } else if ended.job.status != JobStatus::Completed {
         cx.ui.warn(&describe_failure(&ended));
     }
-    Ok(ExitCode::from(jobs::exit_code(&ended.job)))
+    Ok(jobs::exit_code(&ended.job))
 }
 
 /// Waits until the supervisor of an ended job has cleaned up.
@@ -472,18 +494,20 @@ fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Resu
     cx.ui.answer(&jobs, |text| {
         if !jobs.is_empty() {
             let places = PlaceColumns::of(session, &jobs);
-            text.fitted_table(table_of(&jobs, now, places), 6 + places.count());
+            text.table(&table_of(&jobs, now, places));
         }
     })?;
     if jobs.is_empty() {
-        cx.ui.note("no matching jobs; to start one: way job start -- COMMAND");
+        let is_filtered = args.status.is_some() || args.live || args.task.is_some() || cx.has_place_filter();
+        let none = if is_filtered { "no matching jobs" } else { "no jobs yet" };
+        cx.ui.note(&format!("{none}; to start one: way job start -- COMMAND"));
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Returns the table of jobs.
 fn table_of(jobs: &[JobView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
-    let titles = ["ID", "STATUS", "TYPE", "TASK", "AGENT", "AGE"].map(|title| styled(DIM, title));
+    let titles = header(["ID", "STATUS", "TYPE", "TASK", "AGENT", "AGE"]);
     let titles = titles.into_iter().chain(places.titles()).chain([styled(DIM, "COMMAND")]).collect();
     let rows = jobs.iter().map(|view| {
         let job = &view.job;
@@ -500,7 +524,7 @@ fn table_of(jobs: &[JobView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<C
             cell(view.agent.clone().unwrap_or_else(dash)),
             styled(DIM, job.created_at.ago(now)),
         ];
-        cells.into_iter().chain(places.cells(view)).chain([cell(job.command.join(" "))]).collect()
+        cells.into_iter().chain(places.cells(view)).chain([prose(job.command.join(" "))]).collect()
     });
     std::iter::once(titles).chain(rows).collect()
 }

@@ -7,7 +7,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::issues::ids;
-use crate::ui::{BOLD, cell, styled};
+use crate::ui::{BOLD, header, number, styled};
 use waypost::ledger::{Change, Edit};
 
 /// Add, remove and list labels
@@ -68,6 +68,11 @@ fn list(cx: &mut CommandContext) -> Result<()> {
     let counts = ledger_cx.with_index(waypost_ledger::Index::labels)?;
     let data: Vec<_> = counts.iter().map(|(label, count)| json!({ "label": label, "count": count })).collect();
     cx.ui.answer(&data, |text| {
-        text.table(&counts.iter().map(|(label, count)| vec![styled(BOLD, label), cell(count)]).collect::<Vec<_>>());
-    })
+        let rows = counts.iter().map(|(label, count)| vec![styled(BOLD, label), number(count)]);
+        text.list(header(["LABEL", "ISSUES"]), rows);
+    })?;
+    if counts.is_empty() {
+        cx.ui.note("no labels yet; to add one: way label add ISSUE LABEL");
+    }
+    Ok(())
 }

@@ -48,7 +48,11 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         ..args.filter.to_query()
     };
     if !cx.list(&ledger_cx, &query, &args.columns)? {
-        cx.ui.note("no matching issues");
+        cx.ui.note(if args.all {
+            "no matching issues; to add one: way add TITLE"
+        } else {
+            "no matching open issues; to add one: way add TITLE; to include closed ones: --all"
+        });
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -91,7 +91,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 styled(BOLD, &row.mark),
                 styled(DIM, row.when.map(|when| when.to_string()).unwrap_or_default()),
                 cell(row.who.as_deref().unwrap_or_default()),
-                styled(DIM, row.subject.as_deref().unwrap_or_default()),
+                styled(DIM, row.subject.as_deref().unwrap_or_default()).cuttable(),
             ]]);
             for change in &row.changes {
                 text.line(format!("  {change}"));

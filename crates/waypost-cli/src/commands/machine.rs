@@ -6,7 +6,7 @@ use waypost_core::Result;
 use waypost_core::op::ListMachines;
 
 use crate::CommandContext;
-use crate::ui::{DIM, GOOD, cell, styled};
+use crate::ui::{DIM, GOOD, cell, header, number, styled};
 use waypost::workspaces;
 
 /// List the machines that run jobs
@@ -40,7 +40,7 @@ fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     let all = session.call(ListMachines::all())?.machines;
     let (own, now) = (workspaces::machine(&session).ok(), session.now()?);
     cx.ui.answer(&all, |text| {
-        let titles = ["  NAME", "SEEN", "WORKER", "RUNNING", "WAITING", "WORKSPACES"].map(|title| styled(DIM, title));
+        let titles = header(["  NAME", "SEEN", "WORKER", "RUNNING", "WAITING", "WORKSPACES"]);
         let rows = all.iter().map(|view| {
             let is_own = own.as_ref() == Some(&view.machine.name);
             let name = format!("{} {}", if is_own { "*" } else { " " }, view.machine.name);
@@ -53,14 +53,12 @@ fn list(cx: &mut CommandContext) -> Result<ExitCode> {
                 if is_own { styled(GOOD, name) } else { cell(name) },
                 cell(view.machine.last_seen.ago(now)),
                 worker,
-                cell(view.live_jobs),
-                cell(view.waiting_jobs),
-                cell(view.workspaces),
+                number(view.live_jobs),
+                number(view.waiting_jobs),
+                number(view.workspaces),
             ]
         });
-        if !all.is_empty() {
-            text.table(&std::iter::once(Vec::from(titles)).chain(rows).collect::<Vec<_>>());
-        }
+        text.list(titles, rows);
     })?;
     if all.is_empty() {
         cx.ui.note("no machine has run a job; to run one here: way job start -- COMMAND");

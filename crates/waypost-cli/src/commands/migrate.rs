@@ -3,11 +3,12 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::CommandContext;
 use crate::issues::target;
-use crate::ui::{BOLD, cell, styled};
+use crate::ui::{BOLD, header, prose, styled};
 use waypost::homes::change_home;
 use waypost::move_issues::{Which, migrate};
 use waypost::place::LedgerHome;
@@ -53,16 +54,16 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let moved = migrate(&ledger_cx.ledger, from, to, &which, args.dry_run)?;
     let ids: Vec<&str> = moved.iter().map(|entry| entry.issue.id.as_str()).collect();
     cx.ui.answer(&json!({ "moved": ids, "written": !args.dry_run }), |text| {
-        let row = |entry: &waypost_ledger::IndexedIssue| vec![styled(BOLD, &entry.issue.id), cell(&entry.issue.title)];
-        text.table(&moved.iter().map(row).collect::<Vec<_>>());
+        let row = |entry: &waypost_ledger::IndexedIssue| vec![styled(BOLD, &entry.issue.id), prose(&entry.issue.title)];
+        text.list(header(["ID", "TITLE"]), moved.iter().map(row));
     })?;
     match (moved.len(), args.dry_run) {
         (0, _) => {
-            cx.ui.note("no matching issues");
+            cx.ui.note("no matching issues; way list shows what there is");
             return Ok(ExitCode::from(Kind::NothingToDo.exit_code()));
         }
-        (count, true) => cx.ui.note(&format!("{count} would be moved; nothing was written")),
-        (count, false) => cx.ui.note(&format!("{count} moved")),
+        (number, true) => cx.ui.note(&format!("{} would be moved; nothing was written", count(number, "issue"))),
+        (number, false) => cx.ui.note(&format!("{} moved", count(number, "issue"))),
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -10,6 +10,7 @@ use waypost_core::op::{
     ShowThread,
 };
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result};
 
 use super::agent::parse_role;
@@ -212,10 +213,7 @@ fn broadcast(cx: &mut CommandContext, args: &BroadcastArgs) -> Result<ExitCode> 
         ttl_ms: *ttl,
     };
     let messages: Vec<Message> = cx.session()?.call_once(key.as_deref(), operation)?.messages;
-    cx.ui.answer(&messages, |text| match messages.len() {
-        1 => text.line("Sent to 1 agent"),
-        count => text.line(format!("Sent to {count} agents")),
-    })?;
+    cx.ui.answer(&messages, |text| text.line(format!("Sent to {}", count(messages.len(), "agent"))))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -238,7 +236,7 @@ fn inbox(cx: &mut CommandContext, args: &InboxArgs) -> Result<ExitCode> {
     })?;
     let left = inbox.unread.saturating_sub(inbox.messages.len() as u64);
     if inbox.messages.is_empty() {
-        cx.ui.note("the inbox is empty");
+        cx.ui.note("the inbox is empty; to wait for a message: way msg inbox --wait");
     } else if left > 0 {
         cx.ui.note(&format!("{left} more unread: acknowledge these, or raise --limit"));
     }
@@ -280,12 +278,8 @@ fn read(cx: &mut CommandContext, args: &ReadArgs) -> Result<ExitCode> {
 fn ack(cx: &mut CommandContext, args: &AckArgs) -> Result<ExitCode> {
     let acked = cx.session()?.call(AckMessage { messages: args.messages.clone() })?;
     cx.ui.answer(&acked, |text| {
-        let count = if acked.messages.len() == 1 {
-            "1 message".to_owned()
-        } else {
-            format!("{} messages", acked.messages.len())
-        };
-        text.line(format!("Acknowledged {count}; {} unread", acked.unread));
+        let messages = count(acked.messages.len(), "message");
+        text.line(format!("Acknowledged {messages}; {} unread", acked.unread));
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -330,7 +324,7 @@ fn show(text: &mut Text, view: &MessageView, now: Timestamp, max_lines: Option<u
     }
     let left = body.lines().count().saturating_sub(max_lines);
     if left > 0 {
-        text.line(format!("  and {left} more lines: way msg read {id}"));
+        text.line(format!("  and {}: way msg read {id}", count(left, "more line")));
     }
 }
 

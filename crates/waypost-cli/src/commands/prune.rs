@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use waypost_core::words::count;
 use waypost_core::{Kind, Result};
 
 use crate::CommandContext;
-use crate::ui::{BOLD, DIM, cell, styled};
+use crate::ui::{BOLD, DIM, header, prose, styled};
 use waypost::merge_driver::ensure_driver;
 use waypost::prune::{Plan, Pruned, prune};
 use waypost_core::ledger::issue::parse_time_ago;
@@ -39,6 +40,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         down_to: None,
         dry_run: args.dry_run,
     };
+    let busy = cx.ui.busy("Pruning the ledger");
     let mut pruned = Pruned { issues: Vec::new(), uncommitted: 0 };
     for number in ledger_cx.ledger.numbers() {
         let one = prune(&ledger_cx.ledger, number, plan)?;
@@ -46,28 +48,27 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         pruned.issues.extend(one.issues);
     }
     ensure_driver(&ledger_cx.place);
+    drop(busy);
     if pruned.uncommitted > 0 {
-        cx.ui.warn(&format!("kept {} more issues that have uncommitted changes", pruned.uncommitted));
+        cx.ui.warn(&format!("kept {} with uncommitted changes", count(pruned.uncommitted, "more issue")));
     }
     let ids: Vec<&str> = pruned.issues.iter().map(|entry| entry.issue.id.as_str()).collect();
     cx.ui.answer(&json!({ "pruned": ids, "uncommitted": pruned.uncommitted, "written": !args.dry_run }), |text| {
-        let rows: Vec<_> = pruned
-            .issues
-            .iter()
-            .map(|entry| {
-                let closed = entry.issue.closed_at.map(|closed| closed.to_string()).unwrap_or_default();
-                vec![styled(BOLD, &entry.issue.id), styled(DIM, closed), cell(&entry.issue.title)]
-            })
-            .collect();
-        text.table(&rows);
+        let rows = pruned.issues.iter().map(|entry| {
+            let closed = entry.issue.closed_at.map(|closed| closed.to_string()).unwrap_or_default();
+            vec![styled(BOLD, &entry.issue.id), styled(DIM, closed), prose(&entry.issue.title)]
+        });
+        text.list(header(["ID", "CLOSED", "TITLE"]), rows);
     })?;
     match (pruned.issues.len(), args.dry_run) {
         (0, _) => {
-            cx.ui.note("nothing to prune");
+            cx.ui.note("nothing to prune: no issue was closed that long ago");
             return Ok(ExitCode::from(Kind::NothingToDo.exit_code()));
         }
-        (count, true) => cx.ui.note(&format!("{count} would be removed; nothing was written")),
-        (count, false) => cx.ui.note(&format!("{count} removed; way show finds them in version control")),
+        (number, true) => cx.ui.note(&format!("{} would be removed; nothing was written", count(number, "issue"))),
+        (number, false) => {
+            cx.ui.note(&format!("{} removed; way show finds them in version control", count(number, "issue")));
+        }
     }
     Ok(ExitCode::SUCCESS)
 }

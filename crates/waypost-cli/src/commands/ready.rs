@@ -3,12 +3,12 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use waypost_core::{Kind, Result};
+use waypost_core::{Kind, Result, words};
 use waypost_ledger::{Filter, Index, Sort};
 
 use crate::CommandContext;
 use crate::issues::list_limit;
-use crate::ui::{BOLD, GOOD, cell, styled};
+use crate::ui::{BOLD, GOOD, cell, header, prose, styled};
 use waypost::ops::issue::{IssueContext, ListReadyIssues};
 use waypost::repos::Repo;
 
@@ -72,10 +72,8 @@ fn note_protected(cx: &CommandContext, ledger_cx: &IssueContext) -> Result<()> {
     let count = ready.iter().filter(|issue| issue.ledger == protected).count();
     if count > 0 {
         let name = ledger_cx.ledger.repos().get(protected).map(Repo::name).unwrap_or_default();
-        let issues = if count == 1 { "issue" } else { "issues" };
-        cx.ui.note(&format!(
-            "not listed: {count} ready {issues} of {name}, whose ledger you may not write; see way list"
-        ));
+        let issues = words::count(count, "ready issue");
+        cx.ui.note(&format!("not listed: {issues} of {name}, whose ledger you may not write; see way list"));
     }
     Ok(())
 }
@@ -98,14 +96,11 @@ fn explain(cx: &mut CommandContext, id_or_prefix: &str) -> Result<ExitCode> {
     let data: Vec<Value> = explained.iter().map(|(reasons, issue)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons })).collect();
     let data = if id_or_prefix.is_empty() { Value::Array(data) } else { data.into_iter().next().unwrap_or_default() };
     cx.ui.answer(&data, |text| {
-        let rows: Vec<_> = explained
-            .iter()
-            .map(|(reasons, issue)| {
-                let verdict = if reasons.is_empty() { styled(GOOD, "ready") } else { cell(reasons.join("; ")) };
-                vec![styled(BOLD, &issue.id), cell(&issue.title), verdict]
-            })
-            .collect();
-        text.table(&rows);
+        let rows = explained.iter().map(|(reasons, issue)| {
+            let verdict = if reasons.is_empty() { styled(GOOD, "ready") } else { cell(reasons.join("; ")) };
+            vec![styled(BOLD, &issue.id), prose(&issue.title), verdict]
+        });
+        text.list(header(["ID", "TITLE", "STATE"]), rows);
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,7 @@ use waypost_core::Result;
 use waypost_core::op::{AddRepository, ListRepositories, RemoveRepository};
 
 use crate::CommandContext;
-use crate::ui::{DIM, GOOD, cell, styled};
+use crate::ui::{DIM, GOOD, cell, cell_keeping_end, header, number, styled};
 use waypost::place::expand;
 use waypost::repos::Repo;
 use waypost::system::SystemEntropy;
@@ -78,20 +78,20 @@ fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     let own = session.repository().id.clone();
     let all = session.call(ListRepositories::all())?.repositories;
     cx.ui.answer(&all, |text| {
-        let header = ["  NAME", "VCS", "WORKTREES", "LIVE WORKFLOWS", "ID", "PATH"].map(|title| styled(DIM, title));
+        let titles = header(["  NAME", "VCS", "WORKTREES", "LIVE WORKFLOWS", "ID", "PATH"]);
         let rows = all.iter().map(|seen| {
             let is_own = seen.repository.id == own;
             let name = format!("{} {}", if is_own { "*" } else { " " }, seen.repository.name);
             vec![
                 if is_own { styled(GOOD, name) } else { cell(name) },
                 cell(seen.repository.vcs),
-                cell(seen.worktrees),
-                cell(seen.live_workflows),
+                number(seen.worktrees),
+                number(seen.live_workflows),
                 styled(DIM, &seen.repository.id),
-                cell(seen.repository.path.display()),
+                cell_keeping_end(seen.repository.path.display()),
             ]
         });
-        text.table(&std::iter::once(Vec::from(header)).chain(rows).collect::<Vec<_>>());
+        text.list(titles, rows);
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -3,6 +3,7 @@
 use std::process::ExitCode;
 
 use serde_json::json;
+use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::CommandContext;
@@ -36,8 +37,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     });
     cx.ui.answer(&data, |text| {
         match resolved.merged {
-            Some(1) => text.line(format!("Merged 1 issue in {}", path.display())),
-            Some(count) => text.line(format!("Merged {count} issues in {}", path.display())),
+            Some(merged) => text.line(format!("Merged {} in {}", count(merged, "issue"), path.display())),
             None => text.line(format!("No conflict markers in {}", path.display())),
         }
         if resolved.is_staged {

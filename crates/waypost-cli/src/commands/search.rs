@@ -25,11 +25,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
+    let busy = cx.ui.busy("Building the search index");
     ledger_cx.ledger.make_searchable(|| cx.ui.note("building the search index; this happens once"))?;
+    drop(busy);
     let query =
         SearchIssues { text: args.words.join(" "), limit: Some(list_limit(args.limit)), after: None, repo: None };
     if !cx.list(&ledger_cx, &query, &[])? {
-        cx.ui.note("no matching issues");
+        cx.ui.note("no matching issues; every word must match, so try fewer");
     }
     Ok(ExitCode::SUCCESS)
 }

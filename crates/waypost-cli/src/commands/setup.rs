@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use waypost_core::{Error, Kind, Result};
 
 use crate::setup::{Extras, PartStatus, Scope, Setup, State, Surroundings, Target};
-use crate::ui::{BAD, DIM, GOOD, Style, WARN, cell, styled};
+use crate::ui::{BAD, DIM, GOOD, Style, WARN, cell, cell_keeping_end, header, styled};
 use crate::work::parse_enum;
 use crate::{CommandContext, ui};
 
@@ -222,7 +222,7 @@ fn answer(cx: &CommandContext, target: Target, rows: &[Row]) -> Result<()> {
     let parts: Vec<Value> = rows.iter().map(part).collect();
     cx.ui.answer(&json!({ "agent": target.name(), "parts": parts }), |text| {
         let row = |row: &Row| vec![styled(row.style, row.word), cell(&row.part.path), styled(DIM, row.part.what)];
-        text.table(&rows.iter().map(row).collect::<Vec<_>>());
+        text.list(header(["STATE", "FILE", "WHAT"]), rows.iter().map(row));
     })
 }
 
@@ -284,12 +284,11 @@ fn list(cx: &mut CommandContext) -> Result<ExitCode> {
             Some((style, word)) => styled(*style, word),
             None => styled(DIM, "-"),
         };
-        let heading = Vec::from(["AGENT", "HERE", "FOR YOU", "PROGRAM"].map(|title| styled(DIM, title)));
         let row = |(target, program, repository, user): &(Target, Option<std::path::PathBuf>, _, _)| {
             let program = program.as_ref().map_or_else(|| "-".to_owned(), |program| program.display().to_string());
-            vec![cell(target.name()), state(repository), state(user), styled(DIM, program)]
+            vec![cell(target.name()), state(repository), state(user), cell_keeping_end(program)]
         };
-        text.table(&std::iter::once(heading).chain(found.iter().map(row)).collect::<Vec<_>>());
+        text.list(header(["AGENT", "HERE", "FOR YOU", "PROGRAM"]), found.iter().map(row));
     })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,11 +4,12 @@ use std::process::ExitCode;
 
 use waypost_core::Result;
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_ledger::Summary;
 
 use crate::CommandContext;
 use crate::issues::{OneOrMany, ids};
-use crate::ui::{BOLD, DIM, Text, cell, styled};
+use crate::ui::{BOLD, Cell, DIM, Text, cell, header, prose, styled};
 use waypost::ops::issue::{IssueContext, IssueDetails};
 use waypost::repos::Repo;
 
@@ -61,7 +62,7 @@ fn write(text: &mut Text, details: &IssueDetails, ledger_cx: &IssueContext) {
         ("closed", time(issue.closed_at)),
         ("because", issue.close_reason.clone()),
         ("set aside", time(issue.defer_until)),
-        ("estimate", issue.estimated_minutes.map(|minutes| format!("{minutes} minutes"))),
+        ("estimate", issue.estimated_minutes.map(|minutes| count(minutes, "minute"))),
         ("elsewhere", issue.external_ref.clone()),
     ];
     let rows: Vec<_> =
@@ -82,7 +83,7 @@ fn write(text: &mut Text, details: &IssueDetails, ledger_cx: &IssueContext) {
     if !issue.dependencies.is_empty() {
         text.gap();
         text.heading("Depends on");
-        let rows: Vec<_> = issue
+        let rows: Vec<Vec<Cell>> = issue
             .dependencies
             .iter()
             .map(|edge| {
@@ -91,18 +92,18 @@ fn write(text: &mut Text, details: &IssueDetails, ledger_cx: &IssueContext) {
                     styled(DIM, &edge.word),
                     cell(&edge.depends_on_id),
                     cell(other.map_or("not in this ledger", |other| other.status.as_str())),
-                    cell(other.map_or("", |other| other.title.as_str())),
+                    prose(other.map_or("", |other| other.title.as_str())),
                 ]
             })
             .collect();
-        text.table(&rows);
+        text.list(header(["KIND", "ID", "STATUS", "TITLE"]), rows);
     }
     for (title, others) in [("Waiting for it", &details.waiting), ("Parts", &details.parts)] {
         if !others.is_empty() {
             text.gap();
             text.heading(title);
-            let row = |other: &Summary| vec![cell(&other.id), cell(&other.status), cell(&other.title)];
-            text.table(&others.iter().map(row).collect::<Vec<_>>());
+            let row = |other: &Summary| vec![cell(&other.id), cell(&other.status), prose(&other.title)];
+            text.list(header(["ID", "STATUS", "TITLE"]), others.iter().map(row));
         }
     }
     if !issue.comments.is_empty() {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use waypost::ops::issue::{IssueContext, IssueQuery, Selector};
 use waypost_core::Result;
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 
 use crate::CommandContext;
 use crate::issues::list_limit;
@@ -36,6 +37,8 @@ impl IssueQuery for Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    cx.list(&ledger_cx, args, &[])?;
+    if !cx.list(&ledger_cx, args, &[])? {
+        cx.ui.note(&format!("no open issue without an update for {}", count(args.days, "day")));
+    }
     Ok(ExitCode::SUCCESS)
 }

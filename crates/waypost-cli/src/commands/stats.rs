@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use waypost_core::Result;
 
 use crate::CommandContext;
-use crate::ui::{BOLD, cell, styled};
+use crate::ui::{BOLD, cell, header, number, styled};
 
 /// Count issues by status, type and priority
 #[derive(clap::Args)]
@@ -31,17 +31,19 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
         "open_by_priority": object(&by_priority),
     });
     cx.ui.answer(&data, |text| {
-        let mut rows =
-            vec![vec![styled(BOLD, "ready"), cell(counts.ready)], vec![styled(BOLD, "blocked"), cell(counts.blocked)]];
+        let mut rows = vec![
+            vec![styled(BOLD, "work"), number(counts.ready), cell("ready")],
+            vec![styled(BOLD, ""), number(counts.blocked), cell("blocked")],
+        ];
         let groups =
             [("status", &counts.by_status), ("type, open", &counts.open_by_type), ("priority, open", &by_priority)];
         for (title, counts) in groups {
-            for (number, (name, count)) in counts.iter().enumerate() {
-                let title = if number == 0 { title } else { "" };
-                rows.push(vec![styled(BOLD, title), cell(count), cell(name)]);
+            for (at, (name, count)) in counts.iter().enumerate() {
+                let title = if at == 0 { title } else { "" };
+                rows.push(vec![styled(BOLD, title), number(count), cell(name)]);
             }
         }
-        text.table(&rows);
+        text.list(header(["BY", "ISSUES", "VALUE"]), rows);
     })?;
     Ok(ExitCode::SUCCESS)
 }

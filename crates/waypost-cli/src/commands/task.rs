@@ -8,13 +8,14 @@ use waypost_core::op::{
     ListNextTasks, ListTasks, PauseTask, ReleaseTask, ReopenTask, ShowTask, SkipTask, TaskList, TaskPage, UpdateTask,
 };
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result};
 
 use super::{checkpoint, context};
 use crate::CommandContext;
 use crate::issues::{parse_priority, text_or_stdin};
 use crate::places::{PlaceColumns, describe_repositories, describe_worktree};
-use crate::ui::{BOLD, DIM, Text, cell, styled};
+use crate::ui::{BOLD, DIM, Text, cell, header, number, styled};
 use crate::work::{
     EpochArg, TaskArg, WorkflowArg, format_deadline, format_duration, humanize, json_or_text, parse_duration,
     parse_enum, task_line, task_table, wait_for, write_lines,
@@ -446,14 +447,19 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     };
     let list = session.call(operation)?;
     if list.more > 0 && cx.ui.json {
-        cx.ui.warn(&format!("{} more tasks; to list all: --limit 0", list.more));
+        cx.ui.warn(&format!("{}; to list all: --limit 0", count(list.more, "more task")));
     }
     answer_list(cx, &session, &list, args.within.workflow.is_none())?;
     if list.more > 0 {
-        cx.ui.note(&format!("{} more tasks; to list all: --limit 0", list.more));
+        cx.ui.note(&format!("{}; to list all: --limit 0", count(list.more, "more task")));
     }
     if list.tasks.is_empty() {
-        cx.ui.note("no matching tasks");
+        let is_filtered = args.within.workflow.is_some() || !args.status.is_empty() || args.claimable || args.here;
+        cx.ui.note(if is_filtered || cx.has_place_filter() {
+            "no matching tasks; way task list shows those of all live workflows"
+        } else {
+            "no tasks yet; to plan some: way workflow create NAME --plan FILE --start"
+        });
     }
     Ok(())
 }
@@ -548,18 +554,15 @@ fn write_page(text: &mut Text, session: &Session, page: &TaskPage, now: Timestam
     if !page.checkpoints.is_empty() {
         text.gap();
         text.heading("Checkpoints");
-        text.table(&checkpoint::table(&page.checkpoints, now, PlaceColumns::of(session, &page.checkpoints)));
+        checkpoint::write(text, &page.checkpoints, now, PlaceColumns::of(session, &page.checkpoints));
     }
     text.gap();
     text.heading("History");
-    let rows: Vec<_> = page
+    let rows = page
         .events
         .iter()
-        .map(|event| {
-            vec![cell(&event.kind), styled(DIM, format!("by {}", event.actor)), styled(DIM, event.time.ago(now))]
-        })
-        .collect();
-    text.table(&rows);
+        .map(|event| vec![cell(&event.kind), styled(DIM, &event.actor), styled(DIM, event.time.ago(now))]);
+    text.list(header(["EVENT", "BY", "AGE"]), rows);
 }
 
 fn claim(cx: &mut CommandContext, args: &ClaimArgs) -> Result<()> {
@@ -653,12 +656,8 @@ fn checkpoint(cx: &mut CommandContext, args: &CheckpointArgs) -> Result<()> {
 }
 
 /// Describes the number of unread messages.
-fn unread(count: u64) -> String {
-    match count {
-        0 => String::new(),
-        1 => ", 1 unread message".to_owned(),
-        count => format!(", {count} unread messages"),
-    }
+fn unread(messages: u64) -> String {
+    if messages == 0 { String::new() } else { format!(", {}", count(messages, "unread message")) }
 }
 
 fn heartbeat(cx: &mut CommandContext, args: &HeartbeatArgs) -> Result<()> {
@@ -677,10 +676,8 @@ fn write_alive(text: &mut Text, alive: &Alive) {
     }
     let next = format_duration(alive.next_ms);
     text.line(format!("{} held{}, next heartbeat within {next}", alive.leases.len(), unread(alive.unread)));
-    let row = |lease: &waypost_core::model::Lease| {
-        vec![cell(format!("  {}", lease.subject)), cell(format!("epoch {}", lease.epoch)), cell(lease.end())]
-    };
-    text.table(&alive.leases.iter().map(row).collect::<Vec<_>>());
+    let row = |lease: &waypost_core::model::Lease| vec![cell(&lease.subject), number(lease.epoch), cell(lease.end())];
+    text.list(header(["HOLDS", "EPOCH", "UNTIL"]), alive.leases.iter().map(row));
 }
 
 fn done(cx: &mut CommandContext, args: &DoneArgs) -> Result<()> {
@@ -719,7 +716,7 @@ fn fail(cx: &mut CommandContext, args: &FailArgs) -> Result<()> {
             (TaskStatus::Failed, Some(due)) => format!(", retry {}", format_deadline(due, now)),
             _ => String::new(),
         };
-        text.line(format!("{}, {attempts} of {max_attempts} attempts{next}", task_line("Failed", &task)));
+        text.line(format!("{}, {attempts} of {}{next}", task_line("Failed", &task), count(max_attempts, "attempt")));
     })
 }
 

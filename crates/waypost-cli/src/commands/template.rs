@@ -6,11 +6,12 @@ use std::process::ExitCode;
 use serde_json::Value;
 use waypost_core::model::Variable;
 use waypost_core::op::{ApplyTemplate, ListTemplates, SaveTemplate, ShowTemplate, TemplateContent};
+use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result};
 
 use crate::CommandContext;
 use crate::issues::file_or_stdin;
-use crate::ui::{BOLD, DIM, cell, styled};
+use crate::ui::{BOLD, DIM, cell, header, number, prose, styled};
 use crate::work::ReachArgs;
 use waypost::templates::{self, Content, Found};
 
@@ -114,20 +115,18 @@ fn list(cx: &mut CommandContext) -> Result<ExitCode> {
     }
     all.sort_by(|one, other| one.name.cmp(&other.name));
     cx.ui.answer(&all, |text| {
-        let header = ["NAME", "FROM", "TASKS", "VARIABLES", "DESCRIPTION"].map(|title| styled(DIM, title));
+        let titles = header(["NAME", "FROM", "TASKS", "VARIABLES", "DESCRIPTION"]);
         let rows = all.iter().map(|template| {
             let names: Vec<_> = template.variables.iter().map(|variable| variable.name.as_str()).collect();
             vec![
                 cell(&template.name),
                 styled(DIM, from(template)),
-                cell(tasks(&template.body).len()),
-                cell(if names.is_empty() { "-".to_owned() } else { names.join(",") }),
-                cell(&template.description),
+                number(tasks(&template.body).len()),
+                prose(if names.is_empty() { "-".to_owned() } else { names.join(",") }),
+                prose(&template.description),
             ]
         });
-        if !all.is_empty() {
-            text.table(&std::iter::once(Vec::from(header)).chain(rows).collect::<Vec<_>>());
-        }
+        text.list(titles, rows);
     })?;
     if all.is_empty() {
         cx.ui.note("no templates yet; to create one: way template save NAME --plan FILE");
@@ -163,12 +162,11 @@ fn show(cx: &mut CommandContext, name: &str) -> Result<ExitCode> {
                     Value::Array(names) => names.iter().filter_map(Value::as_str).collect(),
                     other => other.as_str().into_iter().collect(),
                 };
-                let after =
-                    if dependencies.is_empty() { String::new() } else { format!("after {}", dependencies.join(", ")) };
-                vec![cell(format!("  {}", text_of("name"))), styled(DIM, after), cell(text_of("description"))]
+                let needs = if dependencies.is_empty() { "-".to_owned() } else { dependencies.join(", ") };
+                vec![cell(text_of("name")), styled(DIM, needs), prose(text_of("description"))]
             })
             .collect();
-        text.table(&steps);
+        text.list(header(["TASK", "NEEDS", "DESCRIPTION"]), steps);
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -195,7 +193,7 @@ fn apply(cx: &mut CommandContext, args: &ApplyArgs) -> Result<ExitCode> {
     })?;
     cx.ui.answer(&seen, |text| {
         let workflow = &seen.workflow;
-        let tasks = if seen.total == 1 { "1 task".to_owned() } else { format!("{} tasks", seen.total) };
+        let tasks = count(seen.total, "task");
         text.line(format!("Created workflow {} with {tasks}, {}: {}", workflow.name, workflow.status, workflow.id));
     })?;
     Ok(ExitCode::SUCCESS)

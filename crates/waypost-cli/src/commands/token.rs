@@ -8,7 +8,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::spans::parse_duration;
-use crate::ui::{BOLD, DIM, cell, styled};
+use crate::ui::{BOLD, DIM, cell, header, styled};
 use waypost::tokens::{OWNER_TOKEN_ID, Token, TokenRequest, Tokens};
 
 /// Create and revoke tokens for clients of way serve
@@ -76,16 +76,16 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                     vec![
                         styled(BOLD, &token.id),
                         cell(token.role.as_str()),
-                        cell(token.agent.as_deref().unwrap_or_default()),
-                        cell(token.task.as_deref().unwrap_or_default()),
-                        styled(
-                            DIM,
-                            token.expires_at.map_or("never expires".to_owned(), |end| format!("expires {end}")),
-                        ),
+                        cell(token.agent.as_deref().unwrap_or("-")),
+                        cell(token.task.as_deref().unwrap_or("-")),
+                        styled(DIM, token.expires_at.map_or("never".to_owned(), |end| end.to_string())),
                     ]
                 };
-                text.table(&all.iter().map(row).collect::<Vec<_>>());
+                text.list(header(["ID", "ROLE", "AGENT", "TASK", "EXPIRES"]), all.iter().map(row));
             })?;
+            if all.is_empty() {
+                cx.ui.note("no tokens yet; to create one: way token create --role ROLE");
+            }
         }
         Command::Revoke { id } => {
             let token = tokens.revoke(id)?;

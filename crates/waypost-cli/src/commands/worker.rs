@@ -3,7 +3,8 @@
 use std::process::ExitCode;
 use std::time::Duration;
 
-use waypost_core::{Error, Result};
+use waypost_core::words::count;
+use waypost_core::{Error, Kind, Result};
 
 use super::job::HowArgs;
 use crate::CommandContext;
@@ -20,6 +21,10 @@ use waypost::workspaces;
 /// Takes the tasks of this worktree first, then those that other worktrees share; --worktree takes those of another
 /// worktree. In a store that repositories share, it takes only tasks of this repository, or of the one that --repo names;
 /// --any-repo takes any. The workspace of a task starts from the branch of the worktree in which it was planned.
+///
+/// Exits with 0 if no work failed: the last job of every task was completed, or was interrupted without counting an
+/// attempt. Exits with 4 if the last job of a task failed, with 3 if the program does not exist, and with 8 if no job can
+/// be set up.
 ///
 /// On SIGINT, SIGTERM or SIGHUP the worker claims no more tasks and waits for its jobs. On a second signal, or after
 /// --patience, it stops the jobs, without counting an attempt. Workers on many machines can share one PostgreSQL store.
@@ -95,15 +100,19 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 format!("{} {}  {}{why}", job.job.status, job.job.id, job.task.as_deref().unwrap_or("-"))
             }
             WorkerEvent::Draining(0) => "stopping".to_owned(),
-            WorkerEvent::Draining(left) => format!("stopping; waiting for {left} jobs"),
+            WorkerEvent::Draining(left) => format!("stopping; waiting for {}", count(left, "job")),
         };
         ui.progress(&line)
     })?;
+    let failed = tally.unfinished.len();
+    if failed > 0 {
+        cx.ui.warn(&format!("{} failed; way job list --status failed shows why", count(failed, "task")));
+    }
     cx.ui.answer(&tally, |text| {
         text.line(format!(
             "{} started, {} completed, {} failed, {} interrupted",
             tally.started, tally.completed, tally.failed, tally.interrupted
         ));
     })?;
-    Ok(ExitCode::SUCCESS)
+    Ok(if failed == 0 { ExitCode::SUCCESS } else { ExitCode::from(Kind::Conflict.exit_code()) })
 }

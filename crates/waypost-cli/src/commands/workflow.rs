@@ -11,6 +11,7 @@ use waypost_core::op::{
     ShowWorkflowSummary, StartWorkflow, WorkflowSummary,
 };
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_core::work::view::WorkflowView;
 use waypost_core::{Error, Kind, Result, path_text};
@@ -18,7 +19,7 @@ use waypost_core::{Error, Kind, Result, path_text};
 use crate::CommandContext;
 use crate::issues::text_or_stdin;
 use crate::places::{PlaceColumns, describe_repositories, describe_worktree};
-use crate::ui::{BOLD, Cell, DIM, Text, cell, styled};
+use crate::ui::{BOLD, Cell, DIM, Text, cell, cell_keeping_end, header, number, prose, styled};
 use crate::work::{
     ReachArgs, TaskArg, first_line, format_duration, humanize, json_or_text, parse_duration, parse_enum, progress,
     shortened_list, task_table, wait_for, workflow_line, workflow_style,
@@ -474,7 +475,7 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     if has_more {
         found.truncate(args.limit as usize);
     }
-    let more = format!("more than {} workflows; to list all: --limit 0", args.limit);
+    let more = format!("more than {}; to list all: --limit 0", count(args.limit, "workflow"));
     if has_more && cx.ui.json {
         cx.ui.warn(&more);
     }
@@ -485,7 +486,11 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
         cx.ui.note(&more);
     }
     if found.is_empty() {
-        cx.ui.note(if args.all { "no workflows yet" } else { "no live workflows; to list all: --all" });
+        cx.ui.note(if args.all {
+            "no workflows yet; to create one: way workflow create NAME --plan FILE"
+        } else {
+            "no live workflows; to create one: way workflow create NAME --plan FILE; to list ended ones: --all"
+        });
     }
     Ok(())
 }
@@ -494,8 +499,8 @@ fn workflow_table(workflows: &[WorkflowView], now: Timestamp, places: PlaceColum
     if workflows.is_empty() {
         return Vec::new();
     }
-    let header = ["ID", "NAME", "STATUS", "DONE", "UPDATED"].map(|title| styled(DIM, title));
-    let header = header.into_iter().chain(places.titles()).chain([styled(DIM, "ABOUT")]).collect();
+    let titles = header(["ID", "NAME", "STATUS", "DONE", "UPDATED"]);
+    let titles = titles.into_iter().chain(places.titles()).chain([styled(DIM, "ABOUT")]).collect();
     let rows = workflows.iter().map(|view| {
         let workflow = &view.workflow;
         let about = workflow.reason.as_ref().or(workflow.summary.as_ref());
@@ -503,13 +508,13 @@ fn workflow_table(workflows: &[WorkflowView], now: Timestamp, places: PlaceColum
             styled(DIM, &workflow.id),
             styled(BOLD, &workflow.name),
             styled(workflow_style(workflow.status), humanize(workflow.status.as_str())),
-            cell(format!("{}/{}", view.done, view.total)),
+            number(format!("{}/{}", view.done, view.total)),
             styled(DIM, workflow.updated_at.ago(now)),
         ];
-        let about = styled(DIM, about.map(|text| first_line(text, 60)).unwrap_or_default());
+        let about = styled(DIM, about.map(|text| first_line(text)).unwrap_or_default()).cuttable();
         cells.into_iter().chain(places.cells(view)).chain([about]).collect()
     });
-    std::iter::once(header).chain(rows).collect()
+    std::iter::once(titles).chain(rows).collect()
 }
 
 fn show(cx: &mut CommandContext, args: &NamedArgs) -> Result<()> {
@@ -541,7 +546,7 @@ fn write_facts(text: &mut Text, session: &Session, view: &WorkflowView, now: Tim
         ("repository", describe_repositories(session, view)),
         ("worktree", describe_worktree(view)),
         ("taken by", Some(humanize_reach(workflow.reach).to_owned())),
-        ("max parallel", workflow.max_parallel.map(|max| format!("{max} tasks"))),
+        ("max parallel", workflow.max_parallel.map(|max| count(max, "task"))),
         ("base", workflow.base.clone()),
         ("created", moment(Some(workflow.created_at))),
         ("started", moment(workflow.started_at)),
@@ -605,15 +610,19 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
     ];
     rows.extend(facts.into_iter().filter_map(|(name, value)| Some(vec![styled(DIM, name), cell(value?)])));
     for task in &summary.questions {
-        let question = first_line(task.task.question.as_deref().unwrap_or_default(), 80);
-        rows.push(vec![styled(DIM, "question"), cell(format!("{}: {question}", task.task.name))]);
+        let question = first_line(task.task.question.as_deref().unwrap_or_default());
+        rows.push(vec![styled(DIM, "question"), prose(format!("{}: {question}", task.task.name))]);
     }
     for task in &summary.failed {
-        let error = first_line(task.task.error.as_deref().unwrap_or_default(), 80);
+        let error = first_line(task.task.error.as_deref().unwrap_or_default());
         let (status, attempts) = (task.task.status, task.task.attempts);
         rows.push(vec![
             styled(DIM, status.as_str()),
-            cell(format!("{} after {attempts} of {} attempts: {error}", task.task.name, task.task.max_attempts)),
+            prose(format!(
+                "{} after {attempts} of {}: {error}",
+                task.task.name,
+                count(task.task.max_attempts, "attempt")
+            )),
         ]);
     }
     text.table(&rows);
@@ -696,9 +705,9 @@ fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
         known.into_iter().map(|seen| seen.repository).filter(|known| ids.contains(&known.id)).collect();
     cx.ui.answer(&repositories, |text| {
         let row = |one: &waypost_core::model::Repository| {
-            vec![styled(DIM, &one.id), styled(BOLD, &one.name), cell(path_text::to_text(&one.path))]
+            vec![styled(DIM, &one.id), styled(BOLD, &one.name), cell_keeping_end(path_text::to_text(&one.path))]
         };
-        text.table(&repositories.iter().map(row).collect::<Vec<_>>());
+        text.list(header(["ID", "NAME", "PATH"]), repositories.iter().map(row));
     })
 }
 

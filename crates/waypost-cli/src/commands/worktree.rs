@@ -12,7 +12,7 @@ use waypost_core::{Error, Result, path_text};
 use waypost_workspace::worktrees;
 
 use crate::CommandContext;
-use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, WARN, cell, styled};
+use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, WARN, cell, cell_keeping_end, header, styled};
 use waypost::place::{DOT_DIR, STORE_FILE, Scope};
 use waypost::session::Session;
 use waypost::survey::{State, Surveyed, find, survey};
@@ -232,7 +232,7 @@ fn unlink(session: &Session, root: &Path) {
 /// Returns the table of worktrees.
 pub(crate) fn table_of(worktrees: &[Surveyed], now: Timestamp) -> Vec<Vec<Cell>> {
     let several = worktrees.iter().any(|one| one.repository != worktrees[0].repository);
-    let header = ["  NAME", "BRANCH", "STATE", "SEEN", "ID", "PATH"].map(|title| styled(DIM, title));
+    let titles = header(["  NAME", "BRANCH", "STATE", "SEEN", "ID", "PATH"]);
     let rows = worktrees.iter().map(|one| {
         let mark = if one.state == State::Here { "*" } else { " " };
         let style = match one.state {
@@ -249,8 +249,8 @@ pub(crate) fn table_of(worktrees: &[Surveyed], now: Timestamp) -> Vec<Vec<Cell>>
             styled(style, one.state.as_str()),
             styled(DIM, one.last_seen.map_or_else(|| "-".to_owned(), |seen| seen.ago(now))),
             styled(DIM, one.id.as_ref().map_or("-", |id| id.as_str())),
-            cell(one.path.display()),
+            cell_keeping_end(one.path.display()),
         ]
     });
-    std::iter::once(Vec::from(header)).chain(rows).collect()
+    std::iter::once(titles).chain(rows).collect()
 }

@@ -3,6 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
+use waypost_testkit::Run;
 
 use crate::support::jobs::{Shop, path};
 
@@ -31,8 +32,21 @@ fn without_remote() -> Shop {
 
 #[track_caller]
 fn work(shop: &Shop, flags: &[&str], script: &str) -> Value {
+    run_worker(shop, flags, script).data()
+}
+
+fn run_worker(shop: &Shop, flags: &[&str], script: &str) -> Run {
     shop.run(&[&["worker", "--agent", "one", "--until-empty", "--json"], flags, &["--", "sh", "-c", script]].concat())
-        .data()
+}
+
+/// Works on tasks of which one fails, and returns the tally.
+#[track_caller]
+fn work_in_vain(shop: &Shop, flags: &[&str], script: &str) -> Value {
+    let run = run_worker(shop, flags, script);
+    assert_eq!(run.code, 4, "{run:#?}");
+    let mut answer: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!(answer["warnings"][0], "1 task failed; way job list --status failed shows why");
+    answer["data"].take()
 }
 
 /// The newest job of a task.
@@ -113,7 +127,7 @@ fn conflicting() -> Shop {
 #[test]
 fn work_that_conflicts_makes_the_task_a_question_that_shows_the_conflict() {
     let shop = conflicting();
-    let tally = work(&shop, &[], &own_file());
+    let tally = work_in_vain(&shop, &[], &own_file());
     assert_eq!((&tally["completed"], &tally["failed"]), (&json!(0), &json!(1)), "{tally}");
     let c = task(&shop, "c");
     assert_eq!((&c["status"], &c["attempts"]), (&json!("waiting_input"), &json!(0)), "{c}");
@@ -140,7 +154,7 @@ fn work_that_conflicts_makes_the_task_a_question_that_shows_the_conflict() {
 #[test]
 fn an_answer_lets_the_next_agent_resolve_the_conflict() {
     let shop = conflicting();
-    work(&shop, &[], &own_file());
+    work_in_vain(&shop, &[], &own_file());
     let _ = shop.way(["task", "answer", "c", "b is right"]).ok();
     let resolve =
         format!("cat file; echo by b > file; git commit -qam merged; {WAY} task done $WAYPOST_TASK --outcome ok");

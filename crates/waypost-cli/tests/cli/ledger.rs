@@ -106,7 +106,7 @@ fn killed_writers_leave_every_acknowledged_issue_and_a_valid_file() {
     assert!(acknowledged.len() >= 200, "{}", acknowledged.len());
     assert!(acknowledged.iter().all(|id| stored.contains(id)));
     let doctor = sandbox.way(&repo, ["doctor"]);
-    assert!(doctor.stdout.contains("ok  ledger"), "{}", doctor.stdout);
+    assert!(doctor.stdout.contains("ok     ledger"), "{}", doctor.stdout);
 }
 
 #[test]

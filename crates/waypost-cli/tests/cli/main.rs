@@ -36,6 +36,7 @@ mod stores;
 mod support;
 mod surfaces;
 mod sync;
+mod tables;
 mod vcs;
 mod waiting;
 mod worktrees;

@@ -156,12 +156,13 @@ fn doctor_of_a_healthy_repository() {
         &sandbox,
         &run,
         &expect![[r#"
-            ok  git          [git version]
-            ok  config       no unknown keys
-            ok  permissions  state files are readable only by you
-            ok  identity     known
-            ok  store        /sandbox/repo/.git/waypost/state.db is intact
-            ok  worktrees    2 on disk, 0 gone
+            STATE  CHECK        FINDING
+            ok     git          [git version]
+            ok     config       no unknown keys
+            ok     permissions  state files are readable only by you
+            ok     identity     known
+            ok     store        /sandbox/repo/.git/waypost/state.db is intact
+            ok     worktrees    2 on disk, 0 gone
         "#]],
     );
 }
@@ -216,14 +217,16 @@ fn configuration_with_origins() {
         &sandbox,
         &sandbox.way(&repo, ["config", "list", "--show-origin"]),
         &expect![[r#"
-        prefix      way  /sandbox/repo/.waypost/config.toml
-        store.wait  10s  /sandbox/repo/.git/waypost/config.toml
-    "#]],
+            KEY         VALUE  ORIGIN
+            prefix      way    /sandbox/repo/.waypost/config.toml
+            store.wait  10s    /sandbox/repo/.git/waypost/config.toml
+        "#]],
     );
     check(
         &sandbox,
         &sandbox.way(&repo, ["config", "list", "--all"]),
         &expect![[r#"
+            KEY                             VALUE   MEANING
             config.accepted                 -       values of the tracked configuration that may lead out of the repository (way config accept)
             jobs.env                        -       further environment variables that jobs inherit
             jobs.grace                      3s      time between asking a job to end and killing it

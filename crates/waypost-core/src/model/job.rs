@@ -138,7 +138,8 @@ pub struct Job {
     pub phases: Vec<Phase>,
     /// The outcome that it reported.
     pub output: Option<String>,
-    /// The exit code of its command; none if a signal ended it.
+    /// The exit code of its command, as a shell gives it: 126 and 127 if it could not start, 128 and the number of the
+    /// signal that ended it, 124 if it ran too long. None if Waypost ended it, or does not know.
     pub exit_code: Option<i32>,
     /// Why it did not succeed.
     pub error: Option<String>,

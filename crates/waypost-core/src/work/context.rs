@@ -237,7 +237,13 @@ fn about_workflow(cx: &mut OpContext<'_>, packer: &mut Packer, workflow: &Workfl
     let counts = cx.tx.task_count(&workflow.id)?;
     let total: u64 = counts.iter().map(|(_, count)| count).sum();
     let done: u64 = counts.iter().filter(|(status, _)| status.satisfies()).map(|(_, count)| count).sum();
-    let name = format!("{} ({}), {}, {done} of {total} tasks done", workflow.name, workflow.id, workflow.status);
+    let name = format!(
+        "{} ({}), {}, {done} of {} done",
+        workflow.name,
+        workflow.id,
+        workflow.status,
+        crate::words::count(total, "task")
+    );
     packer.add(WORKFLOW, &name);
     if let Some(summary) = &workflow.summary {
         packer.add(WORKFLOW, summary);
@@ -403,7 +409,7 @@ pub(crate) fn prime(
     if let Some(agent) = agent {
         let unread = cx.tx.message_count(&agent.id, cx.now)?;
         if unread > 0 {
-            packer.add(waiting, &format!("{unread} unread messages: {inbox}"));
+            packer.add(waiting, &format!("{}: {inbox}", crate::words::count(unread, "unread message")));
         }
     }
     let reader = agent.cloned().unwrap_or_else(|| agents::unregistered(cx));

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use waypost_core::words::count;
 use waypost_core::{Error, Result, path_text};
 use waypost_fs::{Usage, measure_tree, mounts_in};
 
@@ -16,7 +17,7 @@ use super::push::{Merged, borrowing, merged_in_source, targets};
 use super::reflog::abandoned;
 use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
 use crate::vcs::run::Git;
-use crate::worktrees::{self, PlainIndex, count, nested_repositories};
+use crate::worktrees::{self, PlainIndex, nested_repositories};
 
 /// The findings in a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -2,6 +2,7 @@
 //! workspace that has commits of its own, or changes in the way, stays as it is.
 
 use serde::{Deserialize, Serialize};
+use waypost_core::words::count;
 use waypost_core::{Error, Result};
 
 use super::held_mirror::hold;
@@ -11,7 +12,6 @@ use super::overlay::enter;
 use super::plan::{is_source_gone, resolve};
 use super::push::borrowing;
 use crate::vcs::run::Git;
-use crate::worktrees::count;
 
 /// Where a workspace stands, compared with a commit of its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -75,12 +75,11 @@ pub fn update(plan: &Plan, revision: Option<&str>) -> Result<Position> {
 impl Position {
     /// Describes it in words.
     pub fn in_words(&self) -> String {
-        let number = |number: u64| usize::try_from(number).unwrap_or(usize::MAX);
         let short: String = self.target.chars().take(12).collect();
-        let lacks = format!("it lacks {} of the source ({short})", count(number(self.behind), "commit"));
+        let lacks = format!("it lacks {} of the source ({short})", count(self.behind, "commit"));
         match self.ahead {
             0 => lacks,
-            ahead => format!("{lacks} and has {} of its own", count(number(ahead), "commit")),
+            ahead => format!("{lacks} and has {} of its own", count(ahead, "commit")),
         }
     }
 }

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use waypost_core::model::Vcs;
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, check_no_mount_in, mounts_in};
 
@@ -251,10 +252,6 @@ pub(crate) fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
     }
     found.sort();
     Ok(found)
-}
-
-pub(crate) fn count(number: usize, thing: &str) -> String {
-    if number == 1 { format!("1 {thing}") } else { format!("{number} {thing}s") }
 }
 
 /// Describes commits that only this repository has, if any.

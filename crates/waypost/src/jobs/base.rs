@@ -88,7 +88,7 @@ fn commit_of(session: &mut Session, work: &TaskWork, from: &mut StartingWork) ->
         from.sources.extend(workspaces::sources_of(workspace)?);
         let uncommitted = workspaces::count_uncommitted(workspace).unwrap_or_default();
         if uncommitted > 0 {
-            let files = if uncommitted == 1 { "1 file".to_owned() } else { format!("{uncommitted} files") };
+            let files = waypost_core::words::count(uncommitted, "file");
             from.notes.push(format!("task {} left {files} uncommitted, not included here", work.task));
         }
     }

@@ -37,12 +37,18 @@ use crate::session::Session;
 use crate::tokens;
 use crate::workspaces::{self, WorkspaceRequest};
 
-/// The exit code of a job that could not be set up, as `env` and `timeout` report that a command did not run.
-const NOT_SET_UP: u8 = 125;
+/// The exit code of a job that ran too long, as `timeout` reports it.
+pub(crate) const TIMED_OUT: i32 = 124;
+/// The exit code that is not the command's: the job could not be set up, or failed although its command did not. `env`,
+/// `timeout` and `docker run` report their own failures in the same way.
+pub const NOT_THE_COMMANDS: u8 = 125;
 /// The exit code of a job whose program cannot be executed, as in a shell.
 pub(crate) const NOT_EXECUTABLE: i32 = 126;
 /// The exit code of a job whose program does not exist, as in a shell.
 pub(crate) const NO_PROGRAM: i32 = 127;
+
+/// A signal ends a command with this and the number of the signal, as in a shell.
+pub(crate) const SIGNALLED: i32 = 128;
 
 /// Longest time between two checks of a job that is starting.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -388,14 +394,13 @@ pub fn wait_until_started(session: &mut Session, job: &JobId) -> Result<JobView>
     }
 }
 
-/// Returns the exit code `way` uses to report this job.
+/// Returns the exit code `way` uses to report this job: the command's own, or one that no command chooses by accident.
 pub fn exit_code(job: &Job) -> u8 {
     match (job.status, job.exit_code) {
         (JobStatus::Completed, _) => 0,
-        (_, Some(code)) if code != 0 => u8::try_from(code).unwrap_or(1),
+        (_, Some(code)) if code != 0 => u8::try_from(code).unwrap_or(NOT_THE_COMMANDS),
         (JobStatus::Cancelled, _) => 130,
-        (JobStatus::Failed, _) if job.started_at.is_none() => NOT_SET_UP,
-        _ => 1,
+        _ => NOT_THE_COMMANDS,
     }
 }
 

@@ -54,8 +54,8 @@ enum Stop {
     ShutdownSignal,
     /// It exceeded a limit, lost its lease, or could not be set up.
     Failed(String),
-    /// Its command could not be started. The exit code is that of a shell.
-    NotStarted(i32, String),
+    /// Its command could not be started, or ran too long. The exit code is that of a shell, or of `timeout`.
+    WithCode(i32, String),
 }
 
 /// Supervises a job from its start to its end. `serve` answers on the socket that the job gets instead of an address with
@@ -82,7 +82,7 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
         Err(Stop::Cancelled) => {}
         Err(Stop::ShutdownSignal) => operation.stopped = true,
         Err(Stop::Failed(why)) => operation.error = Some(why),
-        Err(Stop::NotStarted(code, why)) => (operation.exit_code, operation.error) = (Some(code), Some(why)),
+        Err(Stop::WithCode(code, why)) => (operation.exit_code, operation.error) = (Some(code), Some(why)),
     }
     if let Some(workspace) = dirs.as_ref().and_then(|dirs| dirs.workspace.as_ref()) {
         operation.result = keep_result(session, &job.job, workspace);
@@ -352,8 +352,8 @@ fn run(
         confinement: confinement.as_ref(),
     })
     .map_err(|error| match error.kind() {
-        Kind::NotFound => Stop::NotStarted(super::NO_PROGRAM, error.full_message()),
-        Kind::Refused => Stop::NotStarted(super::NOT_EXECUTABLE, error.full_message()),
+        Kind::NotFound => Stop::WithCode(super::NO_PROGRAM, error.full_message()),
+        Kind::Refused => Stop::WithCode(super::NOT_EXECUTABLE, error.full_message()),
         _ => Stop::Failed(error.full_message()),
     })?;
     let grace = session.place.config.duration("jobs.grace").unwrap_or(DEFAULT_GRACE);
@@ -496,7 +496,8 @@ fn watch(
             }
         }
         if let Some(limit) = settings.timeout_ms.map(Duration::from_millis).filter(|limit| began.elapsed() >= *limit) {
-            return Err(Stop::Failed(format!("it ran for longer than {}", format_duration(limit))));
+            let why = format!("it ran for longer than {}", format_duration(limit));
+            return Err(Stop::WithCode(super::TIMED_OUT, why));
         }
         if let (Some(limit), true) = (settings.size_limit, Instant::now() >= next_measure) {
             next_measure = Instant::now() + MEASURE_INTERVAL;
@@ -544,7 +545,7 @@ fn is_lease_ended_by_job(session: &mut Session, job: &Job) -> Result<bool> {
 }
 
 fn set_result(operation: &mut FinishJob, ended: &Ended) {
-    operation.exit_code = ended.code;
+    operation.exit_code = ended.code.or(ended.signal.map(|signal| super::SIGNALLED + signal));
     operation.error = match (ended.code, ended.signal) {
         (Some(0), _) => None,
         (Some(code), _) => Some(format!("its command ended with exit code {code}")),

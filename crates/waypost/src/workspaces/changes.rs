@@ -15,7 +15,7 @@ pub fn uncommitted_warning(session: &Session, strategy: Option<Strategy>, on: Op
         return Ok(None);
     }
     let Some(found) = tools::uncommitted(checkout)? else { return Ok(None) };
-    let files = if found.files == 1 { "1 file".to_owned() } else { format!("{} files", found.files) };
+    let files = waypost_core::words::count(found.files, "file");
     let head = || format!("HEAD ({})", found.head.chars().take(12).collect::<String>());
     let on = on.map_or_else(head, str::to_owned);
     Ok(Some(format!("this works on {on}, without the uncommitted changes of {files}")))

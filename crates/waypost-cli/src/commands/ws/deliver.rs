@@ -9,7 +9,7 @@ use waypost_core::op::{RecordMerge, WorkspaceView};
 use waypost_workspace::workspaces::Merged;
 
 use crate::CommandContext;
-use crate::ui::{BAD, DIM, GOOD, WARN, cell, styled};
+use crate::ui::{BAD, DIM, GOOD, WARN, cell, header, styled};
 use waypost::jobs;
 use waypost::session::Session;
 use waypost::workspaces;
@@ -158,25 +158,22 @@ pub(super) fn merged(cx: &mut CommandContext, session: &mut Session, args: &Merg
         })
         .collect();
     cx.ui.answer(&data, |text| {
-        let rows: Vec<_> = found
-            .iter()
-            .map(|(seen, checked)| {
-                let word = match checked.as_ref().map(|(merged, _)| merged) {
-                    Ok(Merged::Whole) => styled(GOOD, "merged"),
-                    Ok(Merged::Squashed) => styled(GOOD, "merged as other commits"),
-                    Ok(Merged::No) => styled(WARN, "not merged"),
-                    Ok(Merged::Nothing) => styled(DIM, "nothing to merge"),
-                    Err(_) => styled(BAD, "unknown"),
-                };
-                let workflow = checked.as_ref().ok().and_then(|(_, workflow)| workflow.as_ref());
-                let done = workflow.map_or_else(String::new, |name| format!("workflow {name} is completed"));
-                vec![cell(&seen.workspace.id), word, cell(done)]
-            })
-            .collect();
-        text.table(&rows);
+        let rows = found.iter().map(|(seen, checked)| {
+            let word = match checked.as_ref().map(|(merged, _)| merged) {
+                Ok(Merged::Whole) => styled(GOOD, "merged"),
+                Ok(Merged::Squashed) => styled(GOOD, "merged as other commits"),
+                Ok(Merged::No) => styled(WARN, "not merged"),
+                Ok(Merged::Nothing) => styled(DIM, "nothing to merge"),
+                Err(_) => styled(BAD, "unknown"),
+            };
+            let workflow = checked.as_ref().ok().and_then(|(_, workflow)| workflow.as_ref());
+            let done = workflow.map_or_else(String::new, |name| format!("{name} is completed"));
+            vec![cell(&seen.workspace.id), word, cell(done)]
+        });
+        text.list(header(["ID", "STATE", "WORKFLOW"]), rows);
     })?;
     if found.is_empty() {
-        cx.ui.note("no workspaces with work to merge");
+        cx.ui.note("no workspaces with work to merge; a job delivers its work: way job deliver JOB");
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -7,12 +7,12 @@ use serde_json::json;
 use waypost_core::model::WorkspaceStatus;
 use waypost_core::op::{ListWorkspaces, WorkspaceView};
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::{Error, Result, path_text};
 
-use super::count;
 use crate::CommandContext;
 use crate::places::{PlaceColumns, describe_worktree};
-use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, cell_keeping_end, styled};
+use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, cell_keeping_end, header, number, styled};
 use waypost::bytes;
 use waypost::session::Session;
 use waypost::workspaces::{self, Examined, UserWorkspaces};
@@ -64,7 +64,7 @@ pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListAr
     cx.ui.answer(&all, |text| {
         if !all.is_empty() {
             let places = PlaceColumns::of(session, &all);
-            text.fitted_table(table_of(&all, now, places), 7 + places.count());
+            text.table(&table_of(&all, now, places));
             text.line(total_of(&all));
         }
     })?;
@@ -106,7 +106,7 @@ pub(super) fn list_all(
     let all: Vec<_> = own.into_iter().chain(others.iter().map(|one| one.view.clone())).collect();
     cx.ui.answer(&data, |text| {
         if !all.is_empty() {
-            text.fitted_table(table_of(&all, now, places), 7 + places.count());
+            text.table(&table_of(&all, now, places));
             text.line(total_of(&all));
         }
         for one in &others {
@@ -127,7 +127,10 @@ fn total_of(all: &[WorkspaceView]) -> String {
 }
 
 fn table_of(all: &[WorkspaceView], now: Timestamp, places: PlaceColumns) -> Vec<Vec<Cell>> {
-    let titles = ["ID", "STATUS", "JOB", "TASK", "STRATEGY", "SIZE", "USED"].map(|title| styled(DIM, title));
+    // Most workspaces belong to jobs without a task, and a path needs the space.
+    let has_task = all.iter().any(|seen| seen.task.is_some());
+    let titles = header(["ID", "STATUS", "JOB"]).into_iter();
+    let titles = titles.chain(has_task.then(|| styled(DIM, "TASK"))).chain(header(["STRATEGY", "SIZE", "USED"]));
     let titles = titles.into_iter().chain(places.titles()).chain([styled(DIM, "PATH")]).collect();
     let rows = all.iter().map(|seen| {
         let workspace = &seen.workspace;
@@ -137,17 +140,19 @@ fn table_of(all: &[WorkspaceView], now: Timestamp, places: PlaceColumns) -> Vec<
             (false, false) => workspace.status.to_string(),
         };
         let dash = || "-".to_owned();
-        let cells = [
+        let first = [
             cell(&workspace.id),
             styled(style(workspace.status), status),
             cell(workspace.job_id.as_ref().map_or_else(dash, ToString::to_string)),
-            cell(seen.task.clone().unwrap_or_else(dash)),
+        ];
+        let task = has_task.then(|| cell(seen.task.clone().unwrap_or_else(dash)));
+        let cells = [
             cell(workspace.strategy),
-            cell(workspace.size.map_or_else(dash, bytes::humanize)),
+            number(workspace.size.map_or_else(dash, bytes::humanize)),
             styled(DIM, workspace.updated_at.ago(now)),
         ];
         let path = cell_keeping_end(workspace.path.display());
-        cells.into_iter().chain(places.cells(seen)).chain([path]).collect()
+        first.into_iter().chain(task).chain(cells).chain(places.cells(seen)).chain([path]).collect()
     });
     std::iter::once(titles).chain(rows).collect()
 }
@@ -238,11 +243,13 @@ pub(super) fn du(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, a
     if args.all {
         all.extend(workspaces.elsewhere(false)?);
     }
+    let busy = cx.ui.busy("Measuring workspaces");
     let mut measured = Vec::new();
     for one in all.into_iter().filter(|one| one.view.workspace.status.is_live()) {
         let size = workspaces.measure(&one)?;
         measured.push((one.view.workspace, size));
     }
+    drop(busy);
     measured.sort_by_key(|(_, size)| std::cmp::Reverse(*size));
     let total: u64 = measured.iter().map(|(_, size)| size).sum();
     let each: Vec<_> = measured
@@ -250,13 +257,11 @@ pub(super) fn du(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, a
         .map(|(workspace, size)| json!({ "id": workspace.id, "path": path_text::to_text(&workspace.path), "bytes": size }))
         .collect();
     cx.ui.answer(&json!({ "workspaces": each, "bytes": total }), |text| {
-        let row = |size: u64, name: String| vec![cell(bytes::humanize(size)), cell(name)];
-        let mut rows: Vec<_> = measured
+        let row = |size: u64, name: Cell, path: Cell| vec![number(bytes::humanize(size)), name, path];
+        let rows = measured
             .iter()
-            .map(|(workspace, size)| row(*size, format!("{}  {}", workspace.id, workspace.path.display())))
-            .collect();
-        rows.push(row(total, "total".to_owned()));
-        text.table(&rows);
+            .map(|(workspace, size)| row(*size, cell(&workspace.id), cell_keeping_end(workspace.path.display())));
+        text.list(header(["SIZE", "ID", "PATH"]), rows.chain([row(total, styled(BOLD, "total"), cell(""))]));
     })?;
     Ok(ExitCode::SUCCESS)
 }
@@ -264,18 +269,15 @@ pub(super) fn du(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, a
 pub(super) fn pool(cx: &mut CommandContext, session: &Session) -> Result<ExitCode> {
     let slots = workspaces::pool(session)?;
     cx.ui.answer(&slots, |text| {
-        let rows: Vec<_> = slots
-            .iter()
-            .map(|slot| {
-                let state = slot.living.first().map_or_else(
-                    || styled(GOOD, "ready"),
-                    |process| styled(WARN, format!("in use by process {}", process.id)),
-                );
-                let base = slot.plan.base.as_deref().unwrap_or("-");
-                vec![cell(&slot.plan.name), state, styled(DIM, base), cell_keeping_end(slot.plan.workspace.display())]
-            })
-            .collect();
-        text.table(&rows);
+        let rows = slots.iter().map(|slot| {
+            let state = slot.living.first().map_or_else(
+                || styled(GOOD, "ready"),
+                |process| styled(WARN, format!("in use by process {}", process.id)),
+            );
+            let base = slot.plan.base.as_deref().unwrap_or("-");
+            vec![cell(&slot.plan.name), state, styled(DIM, base), cell_keeping_end(slot.plan.workspace.display())]
+        });
+        text.list(header(["NAME", "STATE", "BASE", "PATH"]), rows);
     })?;
     if slots.is_empty() {
         cx.ui.note("the pool is empty; to fill it: way ws warm N");

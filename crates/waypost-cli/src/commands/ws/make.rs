@@ -4,9 +4,9 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use waypost_core::model::Strategy;
+use waypost_core::words::count;
 use waypost_core::{Error, Result};
 
-use super::count;
 use crate::CommandContext;
 use waypost::session::Session;
 use waypost::workspaces::{self, WorkspaceRequest};
@@ -68,7 +68,9 @@ pub(super) fn new(cx: &mut CommandContext, session: &mut Session, args: &NewArgs
         include_changes: args.include_changes,
         ..WorkspaceRequest::default()
     };
+    let busy = cx.ui.busy("Creating the workspace");
     let created = workspaces::create(session, &request, &mut |step| cx.ui.note(step))?;
+    drop(busy);
     for note in &created.notes {
         cx.ui.warn(note);
     }
@@ -83,7 +85,7 @@ pub(super) fn update(cx: &mut CommandContext, session: &mut Session, args: &Upda
     let workspace = workspaces::find(session, &args.workspace)?.workspace;
     let before = workspaces::update(&workspace, args.base.as_deref())?;
     cx.ui.answer(&json!({ "workspace": workspace.id, "before": before }), |text| {
-        let commits = count(usize::try_from(before.behind).unwrap_or(usize::MAX), "commit");
+        let commits = count(before.behind, "commit");
         text.line(match before.behind {
             0 => format!("Workspace {} is up to date", workspace.id),
             _ => format!("Updated workspace {} by {commits}", workspace.id),
@@ -99,7 +101,9 @@ pub(super) fn warm(cx: &mut CommandContext, session: &mut Session, args: &WarmAr
         return Err(Error::invalid("no number of workspaces given")
             .hint("use way ws warm N, or way config set workspaces.pool N"));
     }
+    let busy = cx.ui.busy("Filling the pool");
     let slots = workspaces::warm(session, number, &mut |step| cx.ui.note(step))?;
+    drop(busy);
     cx.ui.answer(&slots, |text| {
         text.line(format!("{} in the pool", count(slots.len(), "workspace")));
     })?;

@@ -145,7 +145,3 @@ fn run_for_any(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, com
 pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     bytes::parse(text).ok_or_else(|| "expected a size, e.g. 500MB or 20GiB".to_owned())
 }
-
-fn count(number: usize, noun: &str) -> String {
-    if number == 1 { format!("1 {noun}") } else { format!("{number} {noun}s") }
-}

@@ -5,11 +5,12 @@ use std::process::ExitCode;
 use serde_json::json;
 use waypost_core::Result;
 use waypost_core::model::WorkspaceStatus;
+use waypost_core::words::count;
 
-use super::{count, parse_bytes};
+use super::parse_bytes;
 use crate::CommandContext;
 use crate::spans::parse_duration;
-use crate::ui::{DIM, GOOD, WARN, cell, cell_keeping_end, styled};
+use crate::ui::{DIM, GOOD, WARN, cell, cell_keeping_end, header, prose, styled};
 use waypost::workspaces::{self, Examined, Force, Reach, Rules, UserWorkspaces};
 
 /// Remove a workspace
@@ -130,10 +131,12 @@ pub(super) fn rm(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, a
         return Ok(ExitCode::SUCCESS);
     }
     let mut removed = Vec::new();
+    let busy = cx.ui.busy("Removing workspaces");
     for target in &targets {
         let workspace = &target.view.workspace;
         removed.push(workspaces.with_records(target, |records| workspaces::remove(records, workspace, force))?);
     }
+    drop(busy);
     cx.ui.answer(&removed, |text| {
         for one in &removed {
             text.line(format!("Removed workspace {} at {}", one.workspace.id, one.workspace.path.display()));
@@ -151,6 +154,7 @@ pub(super) fn gc(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, a
     let rules = if has_rule { given } else { workspaces::default_rules(workspaces.place())? };
     let now = workspaces.now()?;
     let reach = if args.all { Reach::User } else { Reach::Store };
+    let busy = cx.ui.busy(if args.dry_run { "Examining workspaces" } else { "Removing workspaces" });
     let verdicts = workspaces::judge(workspaces, reach, &rules, now)?;
     let mut failed = Vec::new();
     let mut freed = 0;
@@ -163,30 +167,24 @@ pub(super) fn gc(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, a
         }
     }
     let packed = if args.dry_run { Vec::new() } else { workspaces::upkeep(workspaces)? };
+    drop(busy);
     for failure in &failed {
         cx.ui.warn(failure);
     }
     let going = verdicts.iter().filter(|verdict| verdict.goes).count();
     let data = json!({ "dry_run": args.dry_run, "verdicts": verdicts, "freed": freed, "packed": packed });
     cx.ui.answer(&data, |text| {
-        let rows: Vec<_> = verdicts
-            .iter()
-            .map(|verdict| {
-                let action = match (verdict.goes, args.dry_run) {
-                    (true, true) => styled(WARN, "would remove"),
-                    (true, false) => styled(GOOD, "removed"),
-                    (false, true) => styled(DIM, "would keep"),
-                    (false, false) => styled(DIM, "kept"),
-                };
-                vec![
-                    action,
-                    cell(&verdict.workspace.id),
-                    cell(&verdict.why),
-                    cell_keeping_end(verdict.workspace.path.display()),
-                ]
-            })
-            .collect();
-        text.table(&rows);
+        let rows = verdicts.iter().map(|verdict| {
+            let action = match (verdict.goes, args.dry_run) {
+                (true, true) => styled(WARN, "would remove"),
+                (true, false) => styled(GOOD, "removed"),
+                (false, true) => styled(DIM, "would keep"),
+                (false, false) => styled(DIM, "kept"),
+            };
+            let path = cell_keeping_end(verdict.workspace.path.display());
+            vec![cell(&verdict.workspace.id), action, prose(&verdict.why), path]
+        });
+        text.list(header(["ID", "ACTION", "REASON", "PATH"]), rows);
         let verb = if args.dry_run { "Would remove" } else { "Removed" };
         text.line(format!("{verb} {}", count(going - failed.len().min(going), "workspace")));
         for one in &packed {

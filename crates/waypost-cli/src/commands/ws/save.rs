@@ -8,7 +8,7 @@ use waypost_core::{Result, path_text};
 use waypost_workspace::workspaces::Name;
 
 use crate::CommandContext;
-use crate::ui::{DIM, cell, styled};
+use crate::ui::{DIM, cell, cell_keeping_end, header, number, styled};
 use waypost::bytes;
 use waypost::place::Place;
 use waypost::session::Session;
@@ -95,25 +95,22 @@ pub(super) fn snapshots(
     let all = if args.all { workspaces::all_snapshots(place)? } else { workspaces::snapshots(place)? };
     let now = workspaces.now()?;
     cx.ui.answer(&all, |text| {
-        let titles = ["ID", "SAVED", "SIZE", "ORIGIN", "KEPT IN"].map(|title| styled(DIM, title));
+        let titles = header(["ID", "SAVED", "SIZE", "ORIGIN", "KEPT IN", "REFS"]);
         let rows = all.iter().map(|one| {
             let saved = one.time.map_or_else(|| "-".to_owned(), |time| time.ago(now));
             vec![
                 cell(&one.id),
                 cell(saved),
-                cell(one.size.map_or_else(|| "-".to_owned(), bytes::humanize)),
+                number(one.size.map_or_else(|| "-".to_owned(), bytes::humanize)),
                 cell(one.origin.as_deref().unwrap_or("-")),
-                styled(DIM, one.kept_in.as_ref().map(|path| path.display().to_string()).unwrap_or_default()),
-                styled(DIM, one.refs.join(" ")),
+                cell_keeping_end(one.kept_in.as_ref().map(|path| path.display().to_string()).unwrap_or_default()),
+                styled(DIM, one.refs.join(" ")).cuttable(),
             ]
         });
-        let rows: Vec<_> = std::iter::once(Vec::from(titles)).chain(rows).collect();
-        if !all.is_empty() {
-            text.table(&rows);
-        }
+        text.list(titles, rows);
     })?;
     if all.is_empty() {
-        cx.ui.note("no snapshots yet");
+        cx.ui.note("no snapshots yet; to save a workspace: way ws snapshot WORKSPACE");
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -126,6 +123,7 @@ pub(super) fn restore(cx: &mut CommandContext, session: &mut Session, args: &Res
         let saved = workspaces::find_snapshot(&session.place, &name)?;
         // The snapshot's commit may exist only in the snapshot, so the new workspace starts from the current commit.
         let request = WorkspaceRequest { strategy: Some(saved.strategy), ..WorkspaceRequest::default() };
+        let _busy = cx.ui.busy("Creating the workspace");
         workspaces::create(session, &request, &mut |step| cx.ui.note(step))?.workspace
     };
     let restored = workspaces::restore(&workspace, &name, args.into.is_none())?;

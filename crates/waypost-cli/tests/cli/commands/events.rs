@@ -150,7 +150,11 @@ fn pages_join_without_gaps_and_filters_hold() {
     let kinds = sandbox.way(&repo, ["events", "--kind", "store.", "--since", "0", "--limit", "100", "--json"]).data();
     assert_eq!(kinds.as_array().unwrap().len(), 23);
     let text = sandbox.way(&repo, ["events", "--kind", "repository.", "--since", "0"]).ok().stdout;
-    assert_eq!(text, "1  2026-01-01T00:00:00.000Z  repository.registered  repo  repo  by tester in repo\n");
+    assert_eq!(
+        text,
+        "NUMBER  TIME                      EVENT                  SUBJECT  DETAIL  BY      WORKTREE\n     \
+         1  2026-01-01T00:00:00.000Z  repository.registered  repo     repo    tester  repo\n"
+    );
     let wrong = sandbox.way(&repo, ["events", "--kind", "task.clamed"]).fails(2);
     assert!(wrong.stderr.contains("did you mean task.claimed?"), "{}", wrong.stderr);
     let _ = sandbox.way(&repo, ["events", "--worktree", "nowhere"]).fails(3);

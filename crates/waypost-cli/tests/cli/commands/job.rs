@@ -31,6 +31,51 @@ fn p1_p2_p3_jobs_edit_the_same_file_each_in_its_own_tree_and_the_checkout_is_as_
 }
 
 #[test]
+fn exit_codes_of_jobs_are_those_of_a_shell_and_are_recorded() {
+    let shop = Shop::new();
+    let plain = shop.sandbox.path("plain");
+    shop.sandbox.write(&plain, "no program");
+    for (flags, command, code) in [
+        (&[][..], &["sh", "-c", "exit 3"][..], 3),
+        (&[], &["no-such-program"], 127),
+        (&[], &[plain.to_str().unwrap()], 126),
+        (&[], &["sh", "-c", "kill -KILL $$"], 137),
+        (&[], &["sh", "-c", "kill -TERM $$"], 143),
+        (&["--timeout", "1s"], &["sleep", "600"], 124),
+    ] {
+        let _ = shop.run(&[&["job", "start"], flags, &["--"], command].concat()).fails(code);
+        let job = shop.way(["job", "list", "--json"]).data()[0].clone();
+        assert_eq!(job["exit_code"], code, "{job}");
+        let id = job["id"].as_str().unwrap();
+        let shown = shop.way(["job", "show", id]).ok().stdout;
+        assert!(shown.lines().any(|line| line.split_whitespace().eq(["exit", "code", &code.to_string()])), "{shown}");
+        let waited = shop.way(["job", "wait", id]).fails(code);
+        assert!(waited.stdout.contains(&format!("Job {id} is failed")), "{}", waited.whole());
+    }
+}
+
+#[test]
+fn a_failure_that_is_not_the_commands_has_a_code_that_commands_do_not_use() {
+    let shop = Shop::new();
+    shop.workflow(&json!({ "tasks": [{ "name": "build", "description": "Build it", "max_attempts": 9 }] }));
+    let run = shop.run(&["job", "start", "--task", "build", "--", "true"]).fails(125);
+    assert!(run.stderr.contains("is failed"), "its command did not finish the task: {}", run.whole());
+    let _ = shop.run(&["--config", "workspaces.setup=exit 3", "job", "start", "--", "true"]).fails(125);
+    // The job runs, but its output cannot be printed.
+    let mut command = shop.command();
+    command.args(["job", "start", "--", "echo", "hello"]);
+    command.stdout(std::fs::File::options().write(true).open("/dev/full").unwrap());
+    let run = Run::of(&command.output().unwrap()).fails(125);
+    assert!(run.stderr.contains("cannot write to standard output"), "{}", run.whole());
+    assert!(run.stderr.contains("hint: the job may still run: way job show jb_"), "{}", run.whole());
+    // Without a job, nothing ran: the codes are the usual ones.
+    let run = shop.way(["job", "start", "--base", "no-such-commit", "--", "true"]).fails(3);
+    assert!(!run.stderr.contains("note: job"), "{}", run.whole());
+    let run = shop.way(["job", "wait", "jb_000000000000"]).fails(3);
+    assert_eq!(run.stdout, "");
+}
+
+#[test]
 fn p2_twenty_jobs_leave_refs_index_and_configuration_of_the_checkout_as_they_were() {
     let shop = Shop::new();
     shop.sandbox.git(&shop.repo, ["status"]);
@@ -381,7 +426,7 @@ fn a_job_that_lost_its_lease_is_stopped_and_writes_nothing_under_the_next_one() 
     let _ = shop.way(["task", "release", "build", "--force"]).ok();
     let _ = shop.way(["task", "claim", "build", "--agent", "me"]).ok();
     shop.sandbox.write(&go, "");
-    let _ = shop.way(["job", "wait", job["id"].as_str().unwrap()]).fails(1);
+    let _ = shop.way(["job", "wait", job["id"].as_str().unwrap()]).fails(125);
     let known = shop.show(&job);
     assert_eq!(known["status"], "failed");
     let log = shop.way(["job", "logs", job["id"].as_str().unwrap()]).ok().stdout;

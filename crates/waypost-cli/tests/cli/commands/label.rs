@@ -17,7 +17,7 @@ fn labels_are_added_once_removed_and_counted_on_open_issues() {
     assert_eq!(ids(&sandbox, &repo, &["list", "--label", "wet"]), [one.as_str()]);
     let listed = || sandbox.way(&repo, ["label", "list"]).ok().stdout;
     let counts = |text: String| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
-    assert_eq!(counts(listed()), ["api", "2", "wet", "1"]);
+    assert_eq!(counts(listed()), ["LABEL", "ISSUES", "api", "2", "wet", "1"]);
     let _ = sandbox.way(&repo, ["close", &one]).ok();
-    assert_eq!(counts(listed()), ["api", "1"]);
+    assert_eq!(counts(listed()), ["LABEL", "ISSUES", "api", "1"]);
 }

@@ -55,6 +55,7 @@ fn lists_are_filtered_sorted_and_limited() {
         let _ = sandbox.way(&repo, args).fails(2);
     }
     expect![[r#"
+        ID   LABELS     DUE                       TITLE
         r-1  api        2026-01-05T00:00:00.000Z  Fix the API
         r-2  web,later  -                         Draw the web
         --- stderr

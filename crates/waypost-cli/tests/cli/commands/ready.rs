@@ -66,7 +66,7 @@ fn records_with_which_other_tools_coordinate_agents_are_not_ready() {
     lines.sort();
     sandbox.write(repo.join(".beads/issues.jsonl"), lines.join("\n") + "\n");
     let run = sandbox.way(&repo, ["ready"]);
-    assert_eq!((run.code, run.stdout.lines().count()), (0, 1), "{run:?}");
+    assert_eq!((run.code, run.stdout.lines().count()), (0, 2), "{run:?}");
     assert!(run.stdout.contains("bd-work"), "{}", run.stdout);
     assert!(run.stderr.contains("not work: 1 agent, 1 convoy, 1 ephemeral, 1 event, 1 gate"), "{}", run.stderr);
     assert_eq!(sandbox.way(&repo, ["stats", "--json"]).data()["ready"], 1);

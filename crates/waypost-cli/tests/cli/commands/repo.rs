@@ -112,7 +112,7 @@ fn a_repository_that_cannot_be_read_is_a_warning_on_every_answer() {
     assert!(answer["warnings"][0].as_str().unwrap().contains("two are missing"), "{answer}");
     assert!(sandbox.way(&one, ["doctor"]).stdout.contains("two are missing"));
     std::fs::rename(sandbox.path("moved"), &two).unwrap();
-    assert_eq!(sandbox.way(&one, ["list"]).ok().stdout.lines().count(), 3);
+    assert_eq!(sandbox.way(&one, ["list"]).ok().stdout.lines().count(), 4);
 }
 
 #[test]

@@ -55,16 +55,19 @@ fn issues_as_text() {
     sandbox.write(repo.join(LEDGER), issues);
     let whole = |args: &[&str]| sandbox.normalized(&sandbox.way(&repo, args).whole());
     expect![[r#"
-        way-1  P1  feature  in_progress  ann  Lay the base
-        way-2  P2  task     open         -    Build \u{1b}[31mon it
-        way-3  P3  chore    open         -    Paint it
+        ID     PRIO  TYPE     STATUS       ASSIGNEE  TITLE
+        way-1  P1    feature  in_progress  ann       Lay the base
+        way-2  P2    task     open         -         Build \u{1b}[31mon it
+        way-3  P3    chore    open         -         Paint it
     "#]]
     .assert_eq(&whole(&["list"]));
     expect![[r#"
-        way-3  P3  chore  open  -  Paint it
+        ID     PRIO  TYPE   STATUS  ASSIGNEE  TITLE
+        way-3  P3    chore  open    -         Paint it
     "#]]
     .assert_eq(&whole(&["ready"]));
     expect![[r#"
+        ID     TITLE                  STATE
         way-1  Lay the base           its status is in_progress
         way-2  Build \u{1b}[31mon it  it is blocked by way-1
         way-3  Paint it               ready
@@ -83,7 +86,8 @@ fn issues_as_text() {
         second
 
         Waiting for it
-        way-2  open  Build \u{1b}[31mon it
+        ID     STATUS  TITLE
+        way-2  open    Build \u{1b}[31mon it
 
         Comments
         bob  2025-12-02T00:00:00.000Z
@@ -98,6 +102,7 @@ fn issues_as_text() {
         labels    x
 
         Depends on
+        KIND    ID     STATUS       TITLE
         blocks  way-1  in_progress  Lay the base
     "#]]
     .assert_eq(&whole(&["show", "way-2"]));
@@ -107,7 +112,7 @@ fn issues_as_text() {
     .assert_eq(&whole(&["close", "way-1", "-r", "done"]));
     expect![[r#"
         --- stderr
-        note: no matching issues
+        note: no matching open issues; to add one: way add TITLE; to include closed ones: --all
     "#]]
     .assert_eq(&whole(&["list", "--text", "nothing like it"]));
 }

@@ -159,3 +159,20 @@ fn p21_workers_on_two_machines_share_one_queue_and_a_job_runs_on_the_named_machi
     assert_eq!((&ran["status"], ran["machine"].as_str()), (&json!("completed"), Some(machine.trim())), "{ran}");
     assert!(ran["output"].as_str().unwrap().contains("/workspaces/jb_"), "{ran}");
 }
+
+#[test]
+fn the_exit_code_of_a_worker_tells_whether_work_failed() {
+    let shop = Shop::new();
+    let plan = |attempts: u32| json!({ "tasks": [{ "name": "build", "description": "Build it", "max_attempts": attempts, "backoff": "0s" }] });
+    let _ = shop.way(["worker", "--agent", "one", "--until-empty", "--", "false"]).ok();
+    shop.workflow(&plan(1));
+    let run = shop.way(["worker", "--agent", "one", "--until-empty", "--", "false"]).fails(4);
+    assert!(run.stderr.contains("1 task failed; way job list --status failed"), "{}", run.whole());
+    // The second attempt makes the first one good.
+    let shop = Shop::new();
+    shop.workflow(&plan(2));
+    let mark = shop.sandbox.path("mark");
+    let script = format!("if [ -e {0} ]; then {1}; else touch {0}; exit 1; fi", mark.display(), done());
+    let run = shop.way(["worker", "--agent", "one", "--until-empty", "--", "sh", "-c", &script]).ok();
+    assert!(run.stdout.contains("2 started, 1 completed, 1 failed, 0 interrupted"), "{}", run.whole());
+}

@@ -14,7 +14,7 @@ use crate::work::jobs::{self, Ending};
 pub struct FinishJob {
     /// The job: its id, or a prefix of it.
     pub job: String,
-    /// The exit code of the command; none if a signal ended it.
+    /// The exit code of the command, as a shell gives it.
     #[serde(default)]
     pub exit_code: Option<i32>,
     /// The error, if the job failed.
