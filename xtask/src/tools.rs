@@ -94,6 +94,10 @@ const PACKAGES: &[(&str, &str)] = &[
     ("btrfs-progs", "/usr/bin/btrfs"),
     ("pgbouncer", "/usr/sbin/pgbouncer"),
     ("python3-venv", "python3"),
+    ("fish", "fish"),
+    ("zsh", "zsh"),
+    ("groff-base", "groff"),
+    ("mandoc", "/usr/bin/mandoc"),
 ];
 
 /// The tools that were found or installed.

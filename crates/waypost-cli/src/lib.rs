@@ -17,12 +17,14 @@ use waypost::session::Session;
 
 mod busy;
 mod commands;
+mod complete;
 mod draw;
 mod escape;
 mod filter;
 mod graph;
 mod help;
 mod issues;
+mod man;
 mod pages;
 mod places;
 mod setup;
@@ -218,6 +220,12 @@ impl CommandEntry {
 /// Runs the program.
 pub fn main() -> ExitCode {
     let mut raw: Vec<OsString> = std::env::args_os().collect();
+    if let [_, argument, args @ ..] = raw.as_slice()
+        && argument == complete::ARGUMENT
+    {
+        complete::run(args);
+        return ExitCode::SUCCESS;
+    }
     if let Some(asked) = help::asked_at_the_end(&raw) {
         raw = asked;
     }

@@ -35,6 +35,8 @@ pub struct Ledgers {
     /// The link to the index file.
     index: PathBuf,
     terms: Terms,
+    /// Whether the index on disk stays as it is, even if it is not up to date.
+    keeps_index: bool,
     open: Mutex<Option<Open>>,
 }
 
@@ -57,7 +59,13 @@ impl Open {
 impl Ledgers {
     /// Describes ledgers and the path of their index. None of the files need exist.
     pub fn new(files: Vec<LedgerFile>, index: PathBuf, terms: Terms) -> Ledgers {
-        Ledgers { files, index, terms, open: Mutex::new(None) }
+        Ledgers { files, index, terms, keeps_index: false, open: Mutex::new(None) }
+    }
+
+    /// Answers queries without writing anything: an index that is not up to date is replaced by one in memory.
+    #[must_use]
+    pub fn keeping_index(self) -> Ledgers {
+        Ledgers { keeps_index: true, ..self }
     }
 
     /// Returns the ledgers' files.
@@ -320,6 +328,9 @@ impl Ledgers {
             }
         } else if stamps.iter().all(Option::is_none) {
             // Without files there is nothing to index.
+            return self.open_in_memory(open, now);
+        }
+        if self.keeps_index {
             return self.open_in_memory(open, now);
         }
         for file in &self.files {

@@ -8,6 +8,7 @@
 pub mod access;
 pub mod app;
 pub mod bytes;
+pub mod candidates;
 pub mod challenge;
 pub mod claims;
 pub mod client;

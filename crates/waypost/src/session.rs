@@ -97,6 +97,19 @@ impl Session {
         Session::open_on(place, Servers::Any, Creation::ByWrite)
     }
 
+    /// Opens the store only to read, for a program that must not leave a trace: an error if it does not exist, or if its
+    /// schema is older. Gives this worktree no id, registers nothing, and expires nothing.
+    pub(crate) fn open_to_read(place: Place) -> Result<Session> {
+        let choice = place.store()?;
+        let store = open_store(&place, &choice, Servers::Known, Creation::Never)?;
+        let mut entropy = SystemEntropy;
+        let repository = place.repository_id()?.unwrap_or_else(|| RepositoryId::generate(&mut entropy));
+        let worktree = place.worktree_id()?.unwrap_or_else(|| WorktreeId::generate(&mut entropy));
+        let caller = caller(&place, (repository, worktree), clock(&place.variables)?.now());
+        let identity_error = Some(Error::refused("this session only reads"));
+        Ok(Session { place, choice, store, caller, entropy, identity_error, warnings: Warnings::default() })
+    }
+
     fn open_on(mut place: Place, servers: Servers, creation: Creation) -> Result<Session> {
         let mut entropy = SystemEntropy;
         let mut choice = choose(&place, &mut entropy)?;
@@ -436,6 +449,8 @@ impl Session {
 /// When a store that does not exist is created.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Creation {
+    /// Not by this session, which does not migrate it either.
+    Never,
     /// When it is opened.
     Now,
     /// By the first write.
@@ -635,14 +650,14 @@ fn open_store(place: &Place, choice: &StoreChoice, servers: Servers, creation: C
         return Ok(Backend::Remote(Box::new(Remote { client, caller, secrets: place.secrets() })));
     }
     if let Location::Sqlite(path) = &choice.location
-        && creation == Creation::ByWrite
-        && place.may_create_store()
+        && creation != Creation::Now
+        && (place.may_create_store() || creation == Creation::Never)
         && is_missing(path)
     {
         return Ok(Backend::Absent);
     }
     match open_local(place, choice, servers, creation) {
-        Err(error) if error.kind() == Kind::NotFound && creation == Creation::ByWrite => Ok(Backend::Absent),
+        Err(error) if error.kind() == Kind::NotFound && creation != Creation::Now => Ok(Backend::Absent),
         opened => opened.map(Backend::Local),
     }
 }
@@ -657,12 +672,14 @@ fn open_local(place: &Place, choice: &StoreChoice, servers: Servers, creation: C
     match &choice.location {
         Location::Sqlite(path) => {
             let allow_network = place.config.text("store.network").as_deref() == Some("allow");
-            let options = sqlite::Options { timeout: patience, allow_network, create: place.may_create_store() };
+            let create = place.may_create_store() && creation != Creation::Never;
+            let migrate = creation != Creation::Never;
+            let options = sqlite::Options { timeout: patience, allow_network, create, migrate };
             SqliteStore::open(path, options, clock(&place.variables)?).map(|store| OpenStore::Sqlite(Box::new(store)))
         }
         Location::Postgres(url) => {
-            let store =
-                PostgresStore::open(url, postgres::Options { timeout: patience, create: creation == Creation::Now })?;
+            let (create, migrate) = (creation == Creation::Now, creation != Creation::Never);
+            let store = PostgresStore::open(url, postgres::Options { timeout: patience, create, migrate })?;
             let store = if servers == Servers::Any { store.accepting_any_server() } else { store };
             Ok(OpenStore::Postgres(Box::new(store)))
         }

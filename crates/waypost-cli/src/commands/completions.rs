@@ -5,9 +5,13 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 use crate::CommandContext;
+use crate::complete::SCRIPTS;
 use crate::ui::print;
 
 /// Print a shell completion script
+///
+/// In bash, zsh and fish it completes live names too: ids of issues with their titles, tasks, workflows, jobs, workspaces,
+/// agents, labels and more.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way completions bash > ~/.local/share/bash-completion/completions/way
@@ -19,6 +23,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(_cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    if let Some((_, script)) = SCRIPTS.iter().find(|(shell, _)| *shell == args.shell) {
+        print(script)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let mut script = Vec::new();
     clap_complete::generate(args.shell, &mut crate::command(), "way", &mut script);
     print(&String::from_utf8_lossy(&script))?;

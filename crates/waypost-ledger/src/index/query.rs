@@ -424,6 +424,21 @@ impl Index {
         })
     }
 
+    /// Returns issues whose ids begin with a text: open ones, closed ones, or all but deleted ones. Open ones come first.
+    pub fn with_prefix(&self, prefix: &str, is_closed: Option<bool>, limit: usize) -> Result<Vec<Summary>> {
+        let category = match is_closed {
+            Some(true) => "category = 3",
+            Some(false) => "category < 3",
+            None => "category < 4",
+        };
+        let sql = format!(
+            "SELECT {SUMMARY} FROM issue WHERE id >= ?1 AND id < ?2 AND {category}{} ORDER BY category = 3, id LIMIT ?3",
+            self.only()
+        );
+        // No id continues with the last character of Unicode.
+        self.all(&sql, (prefix, format!("{prefix}\u{10ffff}"), limit), summary)
+    }
+
     /// Returns the prefix that most ids of a ledger have.
     pub fn common_prefix(&self, ledger: usize) -> Result<Option<String>> {
         let end = |order: &str| {

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio_postgres::error::SqlState;
 use waypost_core::{Error, Result};
 
+use super::Options;
 use super::address::Address;
 use super::begun::Begun;
 use super::client::Failed;
@@ -37,11 +38,22 @@ const CREATED_MEANWHILE: [SqlState; 4] =
 const APPLICATION: &str = "waypost";
 
 /// Creates the schema, if it may, or applies missing migrations. For a current schema this is one query.
-pub(super) fn migrate(connection: &mut Connection, address: &Address, timeout: Duration, create: bool) -> Result<()> {
+pub(super) fn migrate(
+    connection: &mut Connection,
+    address: &Address,
+    timeout: Duration,
+    options: Options,
+) -> Result<()> {
     match version(connection, address)? {
-        None if !create => Err(Error::not_found(format!("{} has no store {}", address.shown(), address.schema))),
+        None if !options.create => {
+            Err(Error::not_found(format!("{} has no store {}", address.shown(), address.schema)))
+        }
         Some(version) if version > SCHEMA_VERSION => Err(too_new(version, address)),
         Some(SCHEMA_VERSION) => Ok(()),
+        Some(version) if !options.migrate => Err(Error::unavailable(format!(
+            "the store {} has schema version {version}, and the next command that uses it migrates it",
+            address.shown()
+        ))),
         _ => apply(connection, address, timeout, MIGRATIONS),
     }
 }

@@ -58,11 +58,13 @@ pub struct Options {
     pub timeout: Duration,
     /// Whether to create the schema if it is missing.
     pub create: bool,
+    /// Whether to migrate an older schema. A reader that must not write sets this to false, and gets an error instead.
+    pub migrate: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { timeout: Duration::from_secs(30), create: true }
+        Options { timeout: Duration::from_secs(30), create: true, migrate: true }
     }
 }
 
@@ -104,7 +106,7 @@ impl PostgresStore {
         let mut attempts = Attempts::new(timeout);
         loop {
             let mut connection = store.connect(error::is_restarting, &mut attempts)?;
-            match migrate::migrate(&mut connection, &store.address, attempts.left(), options.create) {
+            match migrate::migrate(&mut connection, &store.address, attempts.left(), options) {
                 Err(error) if error.is_transient() && attempts.pause() => {}
                 done => {
                     store.connection = Some(connection);

@@ -58,11 +58,13 @@ pub struct Options {
     /// Create the file if it is missing. A process that already used the store sets this to false: the store was moved or
     /// deleted, and a new empty file would hide that.
     pub create: bool,
+    /// Migrate an older schema. A reader that must not write sets this to false, and gets an error instead.
+    pub migrate: bool,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { timeout: Duration::from_secs(30), allow_network: false, create: true }
+        Options { timeout: Duration::from_secs(30), allow_network: false, create: true, migrate: true }
     }
 }
 

@@ -70,6 +70,11 @@ fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
         return Err(cannot_open(&path).because("it was replaced while it was being opened").hint("try again"));
     }
     if migrate::state(&connection, &path).map_err(|error| unless_duckdb(error, &path))? == State::Behind {
+        if !options.migrate {
+            return Err(
+                cannot_open(&path).because("its schema is older, and the next command that uses it migrates it")
+            );
+        }
         let _gate = super::lock_gate(&connection, &path, &gate, options.timeout)?;
         // Checked again under the gate: another process may have migrated it.
         if migrate::state(&connection, &path)? == State::Behind {

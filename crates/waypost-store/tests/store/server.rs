@@ -246,7 +246,8 @@ fn a_role_without_rights_holds_no_lock_that_writers_wait_for() {
     neighbour.query_one(&locks, &[]).unwrap();
     let locked = neighbour.batch_execute(&format!("BEGIN; LOCK TABLE {}.about IN ACCESS SHARE MODE", two.schema));
     assert!(locked.is_err(), "{other} has no right to lock the table of the writers' lock");
-    let mut store = PostgresStore::open(&url, Options { timeout: Duration::from_secs(5), create: false }).unwrap();
+    let mut store =
+        PostgresStore::open(&url, Options { timeout: Duration::from_secs(5), create: false, migrate: true }).unwrap();
     let last = append(&mut store, &world);
     // Anyone can notify listeners; they only read the store again.
     neighbour.batch_execute("ROLLBACK").unwrap();

@@ -196,14 +196,33 @@ impl Ledger {
         route: Route,
         is_configured: bool,
     ) -> Result<Ledger> {
+        Ledger::with_index_of(place, repos, only, route, is_configured, true)
+    }
+
+    /// Opens the ledgers of a place for queries that must not leave a trace: not even the index is written.
+    pub(crate) fn open_to_read(place: &Place) -> Result<Ledger> {
+        let repos = Repos::of(place)?;
+        let route = Route::to(0, "", false);
+        Ledger::with_index_of(place, repos.all, None, route, true, false)
+    }
+
+    fn with_index_of(
+        place: &Place,
+        repos: Vec<Repo>,
+        only: Option<usize>,
+        route: Route,
+        is_configured: bool,
+        writes_index: bool,
+    ) -> Result<Ledger> {
         let files: Vec<LedgerFile> = repos.iter().map(|repo| repo.file.clone()).collect();
         let private_dir = &place.require_checkout()?.private_dir;
-        if let Err(error) = private_dir.create() {
+        if writes_index && let Err(error) = private_dir.create() {
             log::debug!("reading without an index: {}", error.full_message());
         }
         let index = private_dir.join(index_name(place, &files, is_configured));
+        let ledgers = Ledgers::new(files, index, terms(place));
         Ok(Ledger {
-            ledgers: Ledgers::new(files, index, terms(place)),
+            ledgers: if writes_index { ledgers } else { ledgers.keeping_index() },
             repos,
             only,
             route,

@@ -144,3 +144,39 @@ fn a_plan_with_arrows_or_as_a_checklist_is_read_and_a_wrong_line_is_named() {
     assert!(run.stderr.contains("`test <- build: Run the tests`"), "{}", run.stderr);
     let _ = sandbox.way(&repo, ["workflow", "create", "a -> b"]).fails(2);
 }
+
+#[test]
+fn the_manual_has_a_page_for_every_command_that_groff_and_mandoc_accept() {
+    let sandbox = sandbox();
+    let dir = sandbox.path("man/man1");
+    let run = sandbox.way(&sandbox.path(""), ["help", "--man", dir.to_str().unwrap()]).ok();
+    let pages: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(run.stdout, format!("Wrote {} manual pages to {}\n", pages.len(), dir.display()));
+    for command in waypost_cli::command().get_subcommands().filter(|command| !command.is_hide_set()) {
+        assert!(dir.join(format!("way-{}.1", command.get_name())).is_file(), "{}", command.get_name());
+    }
+    for page in ["way.1", "way-job-start.1", "way-plan.7"] {
+        assert!(dir.join(page).is_file(), "{page}");
+    }
+    let groff = sandbox.command("groff", &dir).args(["-man", "-ww", "-z", "-Tutf8"]).args(&pages).output().unwrap();
+    assert_eq!((String::from_utf8_lossy(&groff.stderr), groff.status.code()), ("".into(), Some(0)));
+    // Warnings about style, such as a missing date, are not errors.
+    let lint = sandbox.command("mandoc", &dir).args(["-T", "lint", "-W", "warning"]).args(&pages).output();
+    let lint = lint.expect("mandoc; cargo xtask test installs it");
+    let found = String::from_utf8_lossy(&lint.stdout).into_owned();
+    let serious: Vec<&str> = found.lines().filter(|line| !line.contains("missing date")).collect();
+    assert!(serious.is_empty(), "{serious:#?}");
+    let shown = sandbox.command("mandoc", &dir).args(["-T", "utf8", "way-claim.1"]).output().unwrap();
+    let mut text = String::new();
+    for char in String::from_utf8_lossy(&shown.stdout).chars() {
+        // Bold letters are printed twice, with a backspace between.
+        if char == '\u{8}' {
+            text.pop();
+        } else {
+            text.push(char);
+        }
+    }
+    for fact in ["way claim [OPTIONS]", "--ttl", "EXAMPLES", "way-exit-codes"] {
+        assert!(text.contains(fact), "{fact} is not in {text}");
+    }
+}
