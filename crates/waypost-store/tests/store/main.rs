@@ -1,6 +1,7 @@
 //! One conformance suite for all backends, with the memory store as the reference, and tests of each backend.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod fixtures;
 mod monkey;
 mod random;
 mod replaced;
