@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::graph::{Graph, Package, checksums, resolved};
-use crate::{Result, cargo, root, run, target};
+use crate::{Result, cargo, packages, root, run, target};
 
 /// The package of the program.
 const PROGRAM_PACKAGE: &str = "waypost-cli";
@@ -18,7 +18,8 @@ const SHELLS: [&str; 3] = ["bash", "fish", "zsh"];
 /// The documents in the archive.
 const DOCUMENTS: [&str; 5] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "README.md", "SECURITY.md"];
 
-/// Builds the program, and writes `target/dist/`: an archive, the SBOM beside it, and their checksums.
+/// Builds the program, and writes `target/packages/`: an archive, packages for Debian, npm and PyPI, the SBOM, and their
+/// checksums.
 pub(crate) fn build() -> Result {
     let host = host()?;
     let graph = Graph::read(&[&host])?;
@@ -26,38 +27,47 @@ pub(crate) fn build() -> Result {
     let contained = contained(&graph, program, &host)?;
     run(&mut cargo(["build", "--release", "--locked", "--package", PROGRAM_PACKAGE, "--bin", PROGRAM]))?;
 
-    let name = format!("{PROGRAM}-{}-{host}", graph.packages[program].version);
-    let dist = target().join("dist");
-    let content = dist.join(&name);
+    let version = &graph.packages[program].version;
+    let name = format!("{PROGRAM}-{version}-{host}");
+    let packages = target().join("packages");
+    let content = packages.join(&name);
+    stage_contents(&target().join("release").join(PROGRAM), &license_texts(&graph, &contained)?, &content)?;
+    let sbom = format!("{name}.cdx.json");
+    let sbom_text = sbom_of(&graph, program, &contained, &checksums(&root())?)?;
+    write(&packages.join(&sbom), format!("{sbom_text:#}\n").as_bytes())?;
+
+    let archive = format!("{name}.tar.gz");
+    // Sorted, without owners and with one time: the same content makes the same archive.
+    let sorted = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "--mode=go-w"];
+    let compressed = ["--use-compress-program=gzip -n", "-cf", &archive, &name];
+    run(Command::new("tar").args(sorted).args(compressed).current_dir(&packages))?;
+    let contents = packages::Contents { dir: &content, version, target: &host };
+    let mut files = vec![archive, sbom];
+    files.extend(packages::write_all(&contents, &packages)?);
+    let sums = Command::new("sha256sum").args(&files).current_dir(&packages).output();
+    let sums = sums.map_err(|error| format!("cannot run sha256sum: {error}"))?;
+    write(&packages.join("SHA256SUMS"), &sums.stdout)?;
+    println!("Wrote to {}, with {} crates in the program: {}", packages.display(), contained.len(), files.join(", "));
+    Ok(())
+}
+
+/// Puts the program with its documents, completions and manual pages into a directory.
+pub(crate) fn stage_contents(binary: &Path, licenses: &str, content: &Path) -> Result {
     create_dir(&content.join("completions"))?;
-    let binary = target().join("release").join(PROGRAM);
-    copy(&binary, &content.join(PROGRAM))?;
+    copy(binary, &content.join(PROGRAM))?;
     for document in DOCUMENTS {
         copy(&root().join(document), &content.join(document))?;
     }
     for shell in SHELLS {
-        let completions = Command::new(&binary).args(["completions", shell]).output();
+        let completions = Command::new(binary).args(["completions", shell]).output();
         let completions = completions.map_err(|error| error.to_string())?;
         if !completions.status.success() {
             return Err(format!("{PROGRAM} completions {shell} failed"));
         }
         write(&content.join("completions").join(format!("{PROGRAM}.{shell}")), &completions.stdout)?;
     }
-    write(&content.join("LICENSES-OF-DEPENDENCIES.txt"), license_texts(&graph, &contained)?.as_bytes())?;
-    let sbom = format!("{name}.cdx.json");
-    let sbom_text = sbom_of(&graph, program, &contained, &checksums(&root())?)?;
-    write(&dist.join(&sbom), format!("{sbom_text:#}\n").as_bytes())?;
-
-    let archive = format!("{name}.tar.gz");
-    // Sorted, without owners and with one time: the same content makes the same archive.
-    let sorted = ["--sort=name", "--owner=0", "--group=0", "--numeric-owner", "--mtime=@0", "--mode=go-w"];
-    let compressed = ["--use-compress-program=gzip -n", "-cf", &archive, &name];
-    run(Command::new("tar").args(sorted).args(compressed).current_dir(&dist))?;
-    let sums = Command::new("sha256sum").args([&archive, &sbom]).current_dir(&dist).output();
-    let sums = sums.map_err(|error| format!("cannot run sha256sum: {error}"))?;
-    write(&dist.join("SHA256SUMS"), &sums.stdout)?;
-    println!("Wrote {} and {sbom}, with {} packages.", dist.join(&archive).display(), contained.len());
-    Ok(())
+    run(Command::new(binary).args(["help", "--man"]).arg(content.join("man")))?;
+    write(&content.join("LICENSES-OF-DEPENDENCIES.txt"), licenses.as_bytes())
 }
 
 /// Returns the name of the target that this machine builds for.
@@ -163,15 +173,15 @@ fn license_files(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn create_dir(path: &Path) -> Result {
+pub(crate) fn create_dir(path: &Path) -> Result {
     fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))
 }
 
-fn copy(from: &Path, to: &Path) -> Result {
+pub(crate) fn copy(from: &Path, to: &Path) -> Result {
     fs::copy(from, to).map(drop).map_err(|error| format!("cannot copy {}: {error}", from.display()))
 }
 
-fn write(path: &Path, content: &[u8]) -> Result {
+pub(crate) fn write(path: &Path, content: &[u8]) -> Result {
     let written = fs::File::create(path).and_then(|mut file| std::io::Write::write_all(&mut file, content));
     written.map_err(|error| format!("cannot write {}: {error}", path.display()))
 }

@@ -13,6 +13,7 @@ mod dist;
 mod fuzz;
 mod generators;
 mod graph;
+mod packages;
 mod picture;
 mod requirements;
 mod sql;
@@ -38,7 +39,7 @@ Usage: cargo xtask COMMAND
   coverage [PACKAGE...]  measure which lines the tests run; fails below 80 % of all
   deny             check the dependencies against deny.toml: licences, duplicates, sources; with cargo-deny, if it is installed
   deny --advisories DIR  and compare them with a RustSec database in a directory
-  dist             build the release with its documents, checksums and an SBOM into target/dist/
+  dist             build the release: an archive, packages for Debian, npm and PyPI, an SBOM and checksums in target/packages/
   fuzz [--seconds N] [TARGET]  run the fuzz targets, each for a minute if no time is given
   fuzz --test [TARGET]  run them with the inputs of every test run
   tidy             check the house rules alone: structure, words, files, the code map, links and the tests of requirements

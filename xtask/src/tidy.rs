@@ -27,6 +27,7 @@ const ROOT_ENTRIES: &[&str] = &[
     "deny.toml",
     "docs",
     "fuzz",
+    "packaging",
     "rust-toolchain.toml",
     "rustfmt.toml",
     "target",

@@ -98,6 +98,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("zsh", "zsh"),
     ("groff-base", "groff"),
     ("mandoc", "/usr/bin/mandoc"),
+    ("dpkg", "dpkg-deb"),
 ];
 
 /// The tools that were found or installed.
