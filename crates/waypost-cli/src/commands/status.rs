@@ -6,14 +6,15 @@ use std::process::ExitCode;
 use waypost_core::Result;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{JobStatus, TaskStatus, WorkflowStatus};
-use waypost_core::op::{JobView, WorkStatus};
+use waypost_core::op::{GetWorkStatus, JobView, WorkStatus};
 use waypost_core::time::Timestamp;
+use waypost_core::work::attention::{Group, GroupKind, Row};
 use waypost_core::work::view::{TaskView, WorkflowView};
 
 use super::events::{Names, summary};
 use crate::CommandContext;
 use crate::spans::{format_deadline, format_duration};
-use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, cell_keeping_end, styled};
+use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Text, WARN, cell, cell_keeping_end, styled};
 use waypost::ops::status::{IssueCounts, ShowStatus, Status};
 use waypost::survey::{State, Surveyed, survey};
 
@@ -23,14 +24,21 @@ use waypost::survey::{State, Surveyed, survey};
   way status
   way status --worktree topic      only this worktree
   way --global status              all repositories of the global store
-  way status --limit 50 --json")]
+  way status --limit 50 --json
+  way status --line                one line, for a prompt or tmux")]
 pub(crate) struct Args {
     /// Maximum number of lines per section
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
+    /// Print the number of items in each group on one line
+    #[arg(long, conflicts_with = "limit")]
+    line: bool,
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    if args.line {
+        return print_line(cx);
+    }
     let mut session = cx.session()?;
     let all = survey(&mut session)?;
     let worktree_id = cx.worktree_filter(&mut session)?;
@@ -40,7 +48,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let page = Page { status: &status.work, places: places(&all), now };
     let Status { jobs, issues, worktrees, store, events, .. } = &status;
     cx.ui.answer(&status, |text| {
-        page.attention(text);
+        page.group(text, GroupKind::NeedsYou, "Needs you");
+        page.group(text, GroupKind::Stuck, "Stuck");
         page.work(text);
         if !jobs.is_empty() {
             text.heading("Jobs");
@@ -80,6 +89,38 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Prints the number of rows of each group on one line: a prompt runs this often, so nothing else is read.
+fn print_line(cx: &mut CommandContext) -> Result<ExitCode> {
+    let (_, session) = cx.session_if_any()?;
+    let groups = match session {
+        Some(mut session) => {
+            let worktree_id = cx.worktree_filter(&mut session)?;
+            session.call(GetWorkStatus { worktree_id, limit: 1 })?.groups
+        }
+        None => Vec::new(),
+    };
+    let line = one_line(&groups);
+    cx.ui.answer(&groups, |text| text.line(&line))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Says how many rows each group has, without empty groups and finished work.
+fn one_line(groups: &[Group]) -> String {
+    let part = |group: &Group| {
+        let words = match group.group {
+            GroupKind::NeedsYou if group.total == 1 => "needs you",
+            GroupKind::NeedsYou => "need you",
+            GroupKind::Stuck => "stuck",
+            GroupKind::Working => "working",
+            GroupKind::Queued => "queued",
+            GroupKind::Done => return None,
+        };
+        (group.total > 0).then(|| format!("{} {words}", group.total))
+    };
+    let parts: Vec<String> = groups.iter().filter_map(part).collect();
+    if parts.is_empty() { "idle".to_owned() } else { parts.join(", ") }
+}
+
 /// The text output, section by section.
 struct Page<'a> {
     status: &'a WorkStatus,
@@ -100,58 +141,25 @@ impl Page<'_> {
         ]
     }
 
-    /// Writes the items that need the user's attention.
-    fn attention(&self, text: &mut Text) {
-        let WorkStatus { questions, dead, messages, stuck, totals, .. } = self.status;
-        let mut rows: Vec<Vec<Cell>> = Vec::new();
-        let mut add = |style: Style, kind: &str, subject: String, detail: &str, place: &str, age: String| {
-            rows.push(vec![
-                styled(style, format!("  {kind}")),
-                cell(subject),
-                cell(detail.lines().next().unwrap_or_default()),
-                styled(DIM, place),
-                styled(DIM, age),
-            ]);
-        };
-        for seen in questions {
-            let question = seen.task.question.as_deref().unwrap_or_default();
-            add(WARN, "question", name(seen), question, self.place(seen), seen.task.updated_at.ago(self.now));
-        }
-        for seen in dead {
-            let error = seen.task.error.as_deref().unwrap_or_default();
-            add(BAD, "dead", name(seen), error, self.place(seen), seen.task.updated_at.ago(self.now));
-        }
-        for view in messages {
-            let message = &view.message;
-            let place = self.places.get(&message.worktree_id).map_or("", String::as_str);
-            add(
-                WARN,
-                "message",
-                format!("from {}", view.from),
-                &message.subject,
-                place,
-                message.created_at.ago(self.now),
-            );
-        }
-        for seen in stuck {
-            let holder = seen.holder.as_deref().unwrap_or("its holder");
-            let left = seen.expires_at.map_or_else(String::new, |moment| format_deadline(moment, self.now));
-            add(
-                BAD,
-                "stuck",
-                name(seen),
-                &format!("no heartbeat from {holder}, lease expires {left}"),
-                self.place(seen),
-                String::new(),
-            );
-        }
-        if rows.is_empty() {
+    /// Writes the rows of a group with their reasons, those that have waited longest first.
+    fn group(&self, text: &mut Text, kind: GroupKind, title: &str) {
+        let Some(group) = self.status.groups.iter().find(|group| group.group == kind && group.total > 0) else {
             return;
-        }
-        text.heading("Needs attention");
-        text.fitted_table(rows, 2);
-        let shown = [questions.len(), dead.len(), messages.len(), stuck.len()].iter().sum::<usize>() as u64;
-        more(text, totals.questions + totals.dead + totals.messages + totals.stuck, shown, "way status --limit 50");
+        };
+        let style = if kind == GroupKind::NeedsYou { WARN } else { BAD };
+        let row = |row: &Row| {
+            let style = if row.chip == "dead" { BAD } else { style };
+            vec![
+                styled(style, format!("  {}", row.chip)),
+                cell(&row.name),
+                cell(&row.reason),
+                styled(DIM, self.places.get(&row.worktree_id).map_or("", String::as_str)),
+                styled(DIM, row.since.ago(self.now)),
+            ]
+        };
+        text.heading(title);
+        text.fitted_table(group.rows.iter().map(row).collect(), 2);
+        more(text, group.total, group.rows.len() as u64, "way status --limit 50");
         text.gap();
     }
 

@@ -13,7 +13,7 @@ mod repository;
 mod summary;
 mod task;
 mod template;
-mod text_enum;
+pub(crate) mod text_enum;
 mod workflow;
 mod workspace;
 mod worktree;

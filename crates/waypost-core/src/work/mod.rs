@@ -5,6 +5,7 @@
 
 pub(crate) mod agents;
 pub(crate) mod attempt;
+pub mod attention;
 pub mod base;
 pub(crate) mod claim;
 pub mod context;

@@ -22,8 +22,8 @@ use crate::session::Session;
 
 /// The note of a row while its directory is being removed.
 pub(super) const REMOVING: &str = "it is being removed";
-/// Start of the note of a row whose directory could not be removed.
-pub const REMOVAL_FAILED: &str = "it could not be removed";
+// Start of the note of a row whose directory could not be removed.
+pub use waypost_core::work::attention::REMOVAL_FAILED;
 /// The note of a row of a workspace in the pool.
 pub(super) const IN_POOL: &str = "it waits in the pool";
 

@@ -21,3 +21,36 @@ fn g4_filtering_by_worktree_gives_its_part_and_an_unknown_one_is_an_error() {
     let run = sandbox.way(&repo, ["db", "info", "--worktree", "ours"]).fails(2);
     assert!(run.stderr.contains("--worktree does not apply"), "{}", run.stderr);
 }
+
+#[test]
+fn the_status_leads_with_what_needs_a_person_and_fits_on_one_line() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    assert_eq!(sandbox.way(&repo, ["status", "--line"]).ok().stdout, "idle\n");
+    sandbox.write(
+        "repo/plan.json",
+        r#"{"tasks":[{"name":"build","description":"Build it","max_attempts":1},
+            {"name":"ship","description":"Ship it","depends_on":["build"]},
+            {"name":"name it","description":"Choose a name"},
+            {"name":"draw","description":"Draw it"}]}"#,
+    );
+    let _ = sandbox.way(&repo, ["workflow", "create", "w", "--plan", "plan.json", "--start"]).ok();
+    assert_eq!(sandbox.way(&repo, ["status", "--line"]).ok().stdout, "3 queued\n");
+    let _ = sandbox.way(&repo, ["task", "claim", "build", "--agent", "ann"]).ok();
+    let _ = sandbox.way(&repo, ["task", "fail", "build", "--agent", "ann", "--error", "the disk is full"]).ok();
+    let _ = sandbox.way(&repo, ["task", "claim", "name it", "--agent", "bob"]).ok();
+    let _ = sandbox.way(&repo, ["task", "ask", "name it", "--agent", "bob", "--question", "Which name?"]).ok();
+    let _ = sandbox.way(&repo, ["task", "claim", "draw", "--agent", "cid"]).ok();
+    let line = sandbox.way(&repo, ["status", "--line"]).ok().stdout;
+    assert_eq!(line, "2 need you, 1 stuck, 1 working\n");
+    let shown = sandbox.way(&repo, ["status"]).ok().stdout;
+    assert!(shown.starts_with("Needs you\n"), "{shown}");
+    let at = |text: &str| shown.find(text).unwrap_or_else(|| panic!("{text} in {shown}"));
+    assert!(at("the disk is full") < at("Which name?"), "those that wait longest come first: {shown}");
+    assert!(at("Which name?") < at("it waits for build, which is dead"), "{shown}");
+    assert!(at("it waits for build, which is dead") < at("\nWorking\n"), "{shown}");
+    let groups = sandbox.way(&repo, ["status", "--json"]).data()["groups"].clone();
+    let chips: Vec<_> = groups.as_array().unwrap().iter().flat_map(|group| group["rows"].as_array().unwrap()).collect();
+    let chips: Vec<_> = chips.iter().map(|row| row["chip"].as_str().unwrap()).collect();
+    assert_eq!(chips, ["dead", "asks", "blocked", "working"]);
+}

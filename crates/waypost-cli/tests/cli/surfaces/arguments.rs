@@ -149,6 +149,7 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     ),
     (Renamed("list_workflows", "query.repository_id", "--repo"), "a global option, which also takes a name or a path"),
     (Absent("list_workflows", "query.name"), "way workflow show finds a workflow by its name"),
+    (Extra("status", "--line"), "only about the output"),
     (Extra("workflow list", "--all"), "the operation lists all without statuses, the command live ones"),
 ];
 

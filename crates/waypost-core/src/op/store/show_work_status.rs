@@ -1,18 +1,21 @@
 //! Shows the status of tasks, workflows, agents and issues. The parts that need a person come first.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::{Error, Result};
-use crate::id::{AgentId, TaskId, WorktreeId};
+use crate::id::{AgentId, TaskId, WorkflowId, WorktreeId};
 use crate::model::{
-    AgentStatus, CandidateQuery, Candidates, Lease, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus,
+    AgentStatus, CandidateQuery, Candidates, DependencyKind, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus,
+    WorkspaceQuery,
 };
 use crate::op::{AgentView, LeaseView, MessageView};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
+use crate::time::Timestamp;
+use crate::work::attention::{self, Facts, Group};
 use crate::work::lease::{self, Names};
 use crate::work::view::{self, TaskView, WorkflowView};
 use crate::work::{agents, find, transfer};
@@ -33,6 +36,9 @@ pub struct ShowWorkStatus {
 /// The answer to [`ShowWorkStatus`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkStatus {
+    /// Everything by who has to act next: a person first.
+    #[serde(default)]
+    pub groups: Vec<Group>,
     /// Tasks that wait for an answer from a person.
     pub questions: Vec<TaskView>,
     /// Tasks without attempts left.
@@ -126,6 +132,7 @@ impl StoreOperation for ShowWorkStatus {
         for (status, tasks) in statuses.into_iter().zip(&mut in_status) {
             tasks.retain(|task| needs_attention(status, &of_tasks[&task.workflow_id]));
         }
+        let groups = self.groups(cx, in_status.iter().flatten().chain(&ready).cloned().collect())?;
         let [mut questions, mut dead, in_progress, mut waiting, paused] = in_status;
         waiting.extend(paused);
         let (mut stuck, mut working) = split_silent(cx, in_progress)?;
@@ -175,11 +182,12 @@ impl StoreOperation for ShowWorkStatus {
             agents: truncate(&mut agents, limit),
             issues: truncate(&mut issues, limit),
         };
-        let groups = [questions, dead, stuck, working, ready, waiting];
-        let sizes = groups.each_ref().map(Vec::len);
-        let mut shown = view::some_tasks(cx, groups.into_iter().flatten().collect(), &of_tasks, &names)?.into_iter();
+        let parts = [questions, dead, stuck, working, ready, waiting];
+        let sizes = parts.each_ref().map(Vec::len);
+        let mut shown = view::some_tasks(cx, parts.into_iter().flatten().collect(), &of_tasks, &names)?.into_iter();
         let [questions, dead, stuck, working, ready, waiting] = sizes.map(|size| shown.by_ref().take(size).collect());
         Ok(WorkStatus {
+            groups,
             totals,
             questions,
             dead,
@@ -196,6 +204,96 @@ impl StoreOperation for ShowWorkStatus {
     }
 }
 
+impl GetWorkStatus {
+    /// Sorts the live tasks, and what else needs a person, into groups.
+    fn groups(&self, cx: &mut OpContext<'_>, mut tasks: Vec<Task>) -> Result<Vec<Group>> {
+        // A caller that wants no entries wants the totals alone, often.
+        if self.limit == 0 {
+            return Ok(Vec::new());
+        }
+        let is_here = |id: &WorktreeId| self.worktree_id.as_ref().is_none_or(|wanted| wanted == id);
+        let earliest = cx.now.minus(attention::RECENT_MS);
+        let done = cx.tx.task_list_in(TaskStatus::Completed, MAX_SCAN)?;
+        tasks.extend(done.into_iter().filter(|task| is_here(&task.worktree_id) && task.updated_at >= earliest));
+        let blocked = blocked_by_dead(cx, &mut tasks)?;
+        let live = WorkflowQuery {
+            statuses: vec![WorkflowStatus::AwaitingMerge, WorkflowStatus::Paused, WorkflowStatus::Ready],
+            worktree_id: self.worktree_id.clone(),
+            limit: MAX_SCAN,
+            ..WorkflowQuery::default()
+        };
+        let mut workflows = view::workflows_of(cx, &tasks)?;
+        workflows.extend(cx.tx.workflow_list(&live)?.into_iter().map(|one| (one.id.clone(), one)));
+        workflows.retain(|_, workflow| transfer::mark(workflow).is_none());
+        let names = Names::of(&cx.tx.agent_list()?);
+        let leases = cx.tx.lease_list(None)?.into_iter().filter_map(|lease| {
+            let holder = names.get(lease.holder.as_ref()?);
+            Some((lease.subject.parse().ok()?, (lease, holder)))
+        });
+        let leases = leases.collect();
+        let workspaces = cx.tx.workspace_list(&WorkspaceQuery {
+            worktree_id: self.worktree_id.clone(),
+            limit: MAX_SCAN,
+            ..WorkspaceQuery::default()
+        })?;
+        let messages = match agents::known_caller(cx)? {
+            Some(reader) => cx.tx.message_list(&reader.id, cx.now, 0, MAX_SCAN)?,
+            None => Vec::new(),
+        };
+        let messages: Vec<_> = messages.into_iter().map(|message| MessageView::named(message, &names)).collect();
+        let facts = Facts {
+            now: cx.now,
+            tasks: &tasks,
+            workflows: &workflows,
+            leases: &leases,
+            blocked: &blocked,
+            workspaces: &workspaces,
+            messages: &messages,
+        };
+        Ok(attention::group(&facts, usize::try_from(self.limit).unwrap_or(usize::MAX)))
+    }
+}
+
+/// Finds the pending tasks that wait for a dead one, directly or not, and adds them to the tasks. Returns the name of the
+/// dead task for each, and when it died.
+fn blocked_by_dead(cx: &mut OpContext<'_>, tasks: &mut Vec<Task>) -> Result<BTreeMap<TaskId, (String, Timestamp)>> {
+    let dead = tasks.iter().filter(|task| task.status == TaskStatus::Dead);
+    let mut blocked: BTreeMap<TaskId, (String, Timestamp)> =
+        dead.clone().map(|task| (task.id.clone(), (task.name.clone(), task.updated_at))).collect();
+    let workflows: BTreeSet<WorkflowId> = dead.map(|task| task.workflow_id.clone()).collect();
+    if workflows.is_empty() {
+        return Ok(blocked);
+    }
+    let workflows: Vec<_> = workflows.into_iter().collect();
+    let pending: BTreeMap<TaskId, Task> = cx
+        .tx
+        .task_list_in_workflows(&workflows)?
+        .into_iter()
+        .filter(|task| task.status == TaskStatus::Pending)
+        .map(|task| (task.id.clone(), task))
+        .collect();
+    let mut waiting: BTreeMap<TaskId, Vec<TaskId>> = BTreeMap::new();
+    for edge in cx.tx.dependency_list_in_workflows(&workflows)? {
+        if edge.kind == DependencyKind::Blocks {
+            waiting.entry(edge.depends_on).or_default().push(edge.task_id);
+        }
+    }
+    let mut reached: Vec<TaskId> = blocked.keys().cloned().collect();
+    while let Some(id) = reached.pop() {
+        let reason = blocked[&id].clone();
+        for next in waiting.remove(&id).unwrap_or_default() {
+            if let Some(task) = pending.get(&next)
+                && !blocked.contains_key(&next)
+            {
+                blocked.insert(next.clone(), reason.clone());
+                tasks.push(task.clone());
+                reached.push(next);
+            }
+        }
+    }
+    Ok(blocked)
+}
+
 /// Returns whether a task in this status needs a person or an agent. Tasks of ended or moved workflows need none.
 fn needs_attention(status: TaskStatus, of: &Workflow) -> bool {
     let is_live = !of.status.is_final() || status == TaskStatus::Dead && of.status == WorkflowStatus::Failed;
@@ -206,8 +304,7 @@ fn needs_attention(status: TaskStatus, of: &Workflow) -> bool {
 fn split_silent(cx: &mut OpContext<'_>, tasks: Vec<Task>) -> Result<(Vec<Task>, Vec<Task>)> {
     let ids: Vec<TaskId> = tasks.iter().map(|task| task.id.clone()).collect();
     let now = cx.now;
-    let is_silent = |lease: &Lease| lease.holder.is_some() && lease.expires_at.since(now) < lease.ttl_ms / 3;
-    let silent = cx.tx.lease_list_by_task(&ids)?.into_iter().filter(is_silent);
+    let silent = cx.tx.lease_list_by_task(&ids)?.into_iter().filter(|lease| attention::is_silent(lease, now));
     let silent: BTreeSet<String> = silent.map(|lease| lease.subject).collect();
     Ok(tasks.into_iter().partition(|task| silent.contains(task.id.as_str())))
 }
