@@ -99,6 +99,8 @@ const PACKAGES: &[(&str, &str)] = &[
     ("groff-base", "groff"),
     ("mandoc", "/usr/bin/mandoc"),
     ("dpkg", "dpkg-deb"),
+    ("chromium", "chromium"),
+    ("chromium-driver", "chromedriver"),
 ];
 
 /// The tools that were found or installed.

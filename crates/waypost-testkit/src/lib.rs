@@ -18,8 +18,8 @@ pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
 pub use tools::{
-    claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python, opencode, pgbouncer,
-    schemathesis, strace, unavailable,
+    chromium, claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python, opencode,
+    pgbouncer, schemathesis, strace, unavailable,
 };
 
 /// Creates a directory that is deleted on drop.

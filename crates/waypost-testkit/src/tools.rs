@@ -32,6 +32,12 @@ pub fn pgbouncer() -> PathBuf {
     require(debian.or_else(|| in_path("pgbouncer")), "pgbouncer")
 }
 
+/// Returns Chromium, and its driver, which speaks WebDriver.
+#[track_caller]
+pub fn chromium() -> (PathBuf, PathBuf) {
+    (require(in_path("chromium"), "chromium"), require(in_path("chromedriver"), "chromedriver"))
+}
+
 /// Returns strace, which may trace processes here.
 #[track_caller]
 pub fn strace() -> PathBuf {

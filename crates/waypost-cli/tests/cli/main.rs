@@ -16,6 +16,7 @@ mod clocks;
 mod commands;
 mod confinement;
 mod crash;
+mod dashboard;
 mod docs;
 mod graphs;
 mod homes;

@@ -14,7 +14,7 @@ use super::connections::Connection;
 use super::guard::Transport;
 use super::log_lines::Sample;
 use super::text::{hash, pairs};
-use super::{Shared, answer, guard, lock};
+use super::{Shared, answer, guard, lock, page};
 use crate::calls::blocking;
 use waypost::access::{Grant, Role};
 use waypost::challenge::Challenge;
@@ -184,7 +184,8 @@ fn admit(shared: &Shared, request: &Request) -> Result<Admission, Box<Response<B
         let kind = if status == 415 { Kind::Invalid } else { Kind::Refused };
         return Err(Box::new(answer::refusal(status, kind, message, &[])));
     }
-    if PUBLIC_PATHS.contains(&request.uri().path()) {
+    let path = request.uri().path();
+    if PUBLIC_PATHS.contains(&path) || page::is_page(path) {
         return Ok(Admission::Public);
     }
     if let Some(token) = bearer(headers) {

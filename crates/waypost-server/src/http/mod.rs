@@ -14,6 +14,7 @@ mod logs;
 mod metrics;
 mod openapi;
 mod operation;
+mod page;
 mod readiness;
 mod route;
 mod sessions;
@@ -377,6 +378,8 @@ async fn serve_connection<S>(
 /// Builds the routes. An unknown path answers 404, after authentication.
 fn router(shared: &Arc<Shared>) -> Router {
     let mut router = Router::new()
+        .route("/", get(page::index))
+        .route(&format!("{}{{*path}}", page::ASSETS), get(page::asset))
         .route("/healthz", get(|| async { answer::text("text/plain", "ok\n") }))
         .route("/readyz", get(ready))
         .route("/metrics", get(metrics_page))

@@ -1,0 +1,114 @@
+//! The dashboard in a real browser.
+
+mod browser;
+
+use browser::Browser;
+
+use crate::serving::Server;
+
+/// A text that runs a script in a page that does not escape it.
+const HOSTILE: &str = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>";
+
+fn create_work(server: &Server) {
+    let plan = serde_json::json!({ "summary": HOSTILE, "tasks": [
+        { "name": "build", "description": HOSTILE, "max_attempts": 1, "acceptance": [HOSTILE] },
+        { "name": "ship", "description": "Ship it", "depends_on": ["build"] },
+        { "name": "name", "description": "Choose a name" },
+        { "name": "draw", "description": "Draw it" },
+    ] });
+    server.sandbox.write("repo/plan.json", plan.to_string());
+    for args in [
+        &["add", HOSTILE, "-d", HOSTILE][..],
+        &["workflow", "create", "release", "--plan", "plan.json", "--start"],
+        &["task", "claim", "build", "--agent", "ann"],
+        &["task", "fail", "build", "--agent", "ann", "--error", HOSTILE],
+    ] {
+        let _ = server.way(args).ok();
+    }
+}
+
+#[test]
+fn every_screen_shows_the_store_as_text_and_follows_other_processes() {
+    let server = Server::start(&["--open"]);
+    create_work(&server);
+    let browser = Browser::start(&server.sandbox);
+    browser.go(server.said["login"].as_str().unwrap());
+    browser.wait_for("Needs you 1");
+    browser.wait_for("it waits for build, which is dead");
+    browser.wait_for_title("(1) Now · Waypost");
+    let _ = browser.run("window.mark = 1");
+    let _ = server.way(&["task", "claim", "name", "--agent", "bob"]).ok();
+    let _ = server.way(&["task", "ask", "name", "--agent", "bob", "--question", "Which name?"]).ok();
+    browser.wait_for("Which name?");
+    assert_eq!(browser.run("return window.mark"), 1, "the page was not loaded again");
+    browser.wait_for_title("(2) Now · Waypost");
+    let task = server.way(&["task", "show", "build", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let screens = [
+        ("#/workflows".to_owned(), "release"),
+        ("#/workflows/release".to_owned(), "waits for build"),
+        (format!("#/task/{task}"), "Last error"),
+        ("#/issues".to_owned(), HOSTILE),
+        ("#/agents".to_owned(), "ann"),
+        ("#/workspaces".to_owned(), "No workspace exists."),
+        ("#/jobs".to_owned(), "No job ran yet."),
+        ("#/events".to_owned(), "task.asked"),
+        ("#/repositories".to_owned(), "repo"),
+        ("#/none".to_owned(), "No such page"),
+    ];
+    for (address, text) in screens {
+        let _ = browser.run(&format!("location.hash = '{address}'"));
+        browser.wait_for(text);
+        assert_eq!(
+            browser.run("return document.querySelectorAll('.problem, main img, main script').length"),
+            0,
+            "{address}"
+        );
+    }
+    browser.wait_for_title("(2) none · Waypost");
+    assert!(browser.run("return window.hacked ?? null").is_null(), "a text ran as a script");
+    let _ = browser.run("history.back()");
+    browser.wait_for("Repositories");
+    assert_eq!(browser.errors(), [""; 0]);
+}
+
+#[test]
+fn keys_lead_to_screens_and_rows() {
+    let server = Server::start(&["--open"]);
+    create_work(&server);
+    let browser = Browser::start(&server.sandbox);
+    browser.go(server.said["login"].as_str().unwrap());
+    browser.wait_for("Needs you 1");
+    browser.press("j\u{e007}");
+    browser.wait_for("Last error");
+    browser.press("gw");
+    browser.wait_for("release");
+    assert_eq!(browser.run("return location.hash"), "#/workflows");
+    browser.press("?");
+    browser.wait_for("next and previous row");
+    assert_eq!(browser.errors(), [""; 0]);
+}
+
+#[test]
+fn the_page_asks_for_a_token_without_a_session_and_says_when_the_server_is_gone() {
+    let mut server = Server::start(&[]);
+    create_work(&server);
+    let browser = Browser::start(&server.sandbox);
+    let token = server.token(&["--role", "read-only"]);
+    browser.go(server.url());
+    browser.wait_for("Log in");
+    assert!(!browser.text().contains("release"), "{}", browser.text());
+    let log_in = |token: &str| {
+        let _ = browser.run("document.getElementById('token').focus()");
+        browser.press(token);
+        browser.press("\u{e007}");
+    };
+    log_in("wrong");
+    browser.wait_for("The server does not accept this token.");
+    let _ = browser.run("document.getElementById('token').select()");
+    log_in(&token);
+    browser.wait_for("it waits for build, which is dead");
+    let _ = server.child.kill();
+    let _ = server.child.wait();
+    browser.wait_for("The connection is lost");
+    assert!(browser.text().contains("it waits for build, which is dead"), "the former data stays");
+}

@@ -1,0 +1,51 @@
+// The client of the public HTTP API. The page has no other source of data.
+import { signal } from './vendor/signals.js';
+
+/// The token that the user typed in; none if the session's cookie identifies the browser. It lives as long as the tab.
+const KEY = 'waypost-token';
+
+/// Whether the server refused the credentials, so that the page asks for a token.
+export const needsLogin = signal(false);
+
+/// An error in the server's words.
+export class ApiError extends Error {
+  constructor(status, problem) {
+    super(problem.detail || problem.title || `the server answered ${status}`);
+    this.status = status;
+    this.hints = problem.hints || [];
+  }
+}
+
+export const hasToken = () => sessionStorage.getItem(KEY) !== null;
+
+export function setToken(token) {
+  if (token) sessionStorage.setItem(KEY, token);
+  else sessionStorage.removeItem(KEY);
+}
+
+/// Writes need the header Waypost-Page: no form of another site can send it.
+function headers() {
+  const token = sessionStorage.getItem(KEY);
+  return { 'Waypost-Page': '1', ...(token ? { Authorization: `Bearer ${token}` } : {}) };
+}
+
+export async function open(path, options = {}) {
+  const response = await fetch(path, { ...options, headers: { ...headers(), ...options.headers } });
+  if (response.status === 401) needsLogin.value = true;
+  if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => ({})));
+  return response;
+}
+
+/// Reads a path of the API: the answer with `data`, and `next` if there are more pages.
+export async function read(path, parameters = {}, options = {}) {
+  const given = Object.entries(parameters).filter(([, value]) => value !== undefined && value !== '');
+  const query = new URLSearchParams(given).toString();
+  const response = await open(`/api/v1/${path}${query && `?${query}`}`, options);
+  return response.json();
+}
+
+export async function logout() {
+  setToken(null);
+  await open('/logout', { method: 'POST' }).catch(() => {});
+  needsLogin.value = true;
+}

@@ -1,0 +1,123 @@
+// The page: navigation, keys, login, and the screen that the address names.
+import { useEffect, useRef, useState } from './vendor/hooks.js';
+import { render } from './vendor/preact.js';
+import { signal } from './vendor/signals.js';
+import { hasToken, logout, needsLogin, setToken } from './api.js';
+import { html } from './html.js';
+import { connection, follow, version } from './live.js';
+import { go, link, route } from './router.js';
+import { Issues } from './screens/issues.js';
+import { Agents, Events, Jobs, Repositories, Workspaces } from './screens/lists.js';
+import { Now } from './screens/now.js';
+import { Task } from './screens/task.js';
+import { Workflows } from './screens/workflows.js';
+import { age, useRead } from './ui.js';
+
+/// The screens in the navigation: address, name, key after g, component.
+const SCREENS = [
+  ['now', 'Now', 'n', Now],
+  ['workflows', 'Workflows', 'w', Workflows],
+  ['issues', 'Issues', 'i', Issues],
+  ['agents', 'Agents', 'a', Agents],
+  ['workspaces', 'Workspaces', 's', Workspaces],
+  ['jobs', 'Jobs', 'j', Jobs],
+  ['events', 'Events', 'e', Events],
+  ['repositories', 'Repositories', 'r', Repositories],
+];
+
+/// The number of things that need a person.
+const waiting = signal(0);
+
+/// Keeps the count and the title of the tab up to date on every screen.
+function Count({ title }) {
+  const { answer } = useRead('status', { limit: 1 });
+  const total = answer?.data.groups.find(({ group }) => group === 'needs_you')?.total ?? 0;
+  useEffect(() => {
+    waiting.value = total;
+    document.title = `${total ? `(${total}) ` : ''}${title} · Waypost`;
+  }, [total, title]);
+  return null;
+}
+
+function Screen() {
+  const { screen, subject, query } = route.value;
+  if (screen === 'task') return html`<${Task} key=${subject} subject=${subject}/>`;
+  const found = SCREENS.find(([address]) => address === screen);
+  if (!found) return html`<h1>No such page</h1><p>There is no screen ${screen}. <a href=${link('now')}>Now</a> shows what needs you.</p>`;
+  const [, , , Component] = found;
+  return html`<${Component} key=${`${screen}/${subject}`} subject=${subject} query=${query}/>`;
+}
+
+function Navigation() {
+  const { screen } = route.value;
+  return html`<nav aria-label="Screens"><a class="brand" href=${link('now')}>Waypost</a>
+    ${SCREENS.map(([address, name]) => html`<a class="tab" href=${link(address)} aria-current=${screen === address ? 'page' : undefined}>
+      ${name}${address === 'now' && waiting.value > 0 && html` <span class="count" aria-label="${waiting.value} need you">${waiting.value}</span>`}</a>`)}
+    <button onClick=${logout}>Log out</button></nav>`;
+}
+
+/// Says how old the data is while the connection is lost.
+const Connection = () => connection.value.state === 'lost' && html`<div class="state" role="status">
+  The connection is lost: this is as it was ${age(connection.value.since)} ago. Reconnecting…</div>`;
+
+function Login() {
+  const [token, setText] = useState('');
+  const submit = (event) => {
+    event.preventDefault();
+    setToken(token.trim());
+    needsLogin.value = false;
+    version.value += 1;
+  };
+  return html`<main class="login"><h1>Waypost</h1>
+    ${hasToken() && html`<div class="problem" role="alert">The server does not accept this token.</div>`}
+    <form onSubmit=${submit}><p><label for="token">Token</label></p>
+      <p><input id="token" type="password" autocomplete="off" required value=${token} onInput=${(event) => setText(event.target.value)}/>
+        <button>Log in</button></p></form>
+    <p class="dim">Your token is in <code>~/.waypost/token</code>. <code>way serve --open</code> prints an address that logs in
+      once without it. The token stays in this tab.</p></main>`;
+}
+
+const KEYS = [['j, k', 'next and previous row'], ['Enter', 'open the row'], ['/', 'search'], ['?', 'these keys'], ['Esc', 'close'],
+  ...SCREENS.map(([, name, key]) => [`g ${key}`, name])];
+
+/// Handles keys. Those that are typed into a field, or with a modifier, belong to the browser.
+function useKeys(showHelp) {
+  const isAfterG = useRef(false);
+  useEffect(() => {
+    const press = (event) => {
+      if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, textarea, select, dialog')) return;
+      const wasAfterG = isAfterG.current;
+      isAfterG.current = event.key === 'g';
+      const screen = wasAfterG && SCREENS.find(([, , key]) => key === event.key);
+      if (screen) go(screen[0]);
+      else if (event.key === 'j' || event.key === 'k') move(event.key === 'j' ? 1 : -1);
+      else if (event.key === '?') showHelp();
+      else if (event.key === '/') (document.querySelector('[data-filter]') ?? { focus: () => go('issues') }).focus();
+      else return;
+      event.preventDefault();
+    };
+    addEventListener('keydown', press);
+    return () => removeEventListener('keydown', press);
+  }, []);
+}
+
+function move(by) {
+  const rows = [...document.querySelectorAll('[data-row]')];
+  const at = rows.indexOf(document.activeElement);
+  rows[at < 0 ? 0 : Math.min(Math.max(at + by, 0), rows.length - 1)]?.focus();
+}
+
+function App() {
+  const help = useRef();
+  useKeys(() => help.current?.showModal());
+  const { screen } = route.value;
+  const title = SCREENS.find(([address]) => address === screen)?.[1] ?? screen;
+  if (needsLogin.value) return html`<${Login}/>`;
+  return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main').focus(); }}>Skip to content</a>
+    <${Count} title=${title}/><${Connection}/><div class="page"><${Navigation}/><main id="main" tabindex="-1"><${Screen}/></main></div>
+    <dialog ref=${help} aria-label="Keys"><h1>Keys</h1><dl>${KEYS.map(([key, what]) => html`<dt><code>${key}</code></dt><dd>${what}</dd>`)}</dl>
+      <form method="dialog"><button>Close</button></form></dialog>`;
+}
+
+render(html`<${App}/>`, document.getElementById('app'));
+follow();
