@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use waypost_core::Result;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{JobStatus, TaskStatus, WorkflowStatus};
-use waypost_core::op::{GetWorkStatus, JobView, WorkStatus};
+use waypost_core::op::{ShowWorkStatus, JobView, WorkStatus};
 use waypost_core::time::Timestamp;
 use waypost_core::work::attention::{Group, GroupKind, Row};
 use waypost_core::work::view::{TaskView, WorkflowView};
@@ -95,7 +95,7 @@ fn print_line(cx: &mut CommandContext) -> Result<ExitCode> {
     let groups = match session {
         Some(mut session) => {
             let worktree_id = cx.worktree_filter(&mut session)?;
-            session.call(GetWorkStatus { worktree_id, limit: 1 })?.groups
+            session.call(ShowWorkStatus { worktree_id, limit: 1 })?.groups
         }
         None => Vec::new(),
     };

@@ -310,13 +310,19 @@ pub fn named(name: &str) -> Option<&'static OperationEntry> {
 }
 
 fn run_json<O: StoreOperation>(cx: &mut OpContext<'_>, arguments: Value) -> Result<Value> {
-    encode::<O>(&decode::<O>(arguments)?.run(cx)?)
+    run_encoded(decode::<O>(arguments)?, cx)
+}
+
+/// Runs an operation and encodes its answer.
+#[inline(never)]
+fn run_encoded<O: StoreOperation>(operation: O, cx: &mut OpContext<'_>) -> Result<Value> {
+    encode::<O>(&operation.run(cx)?)
 }
 
 fn decode_boxed<O: StoreOperation + 'static>(arguments: Value) -> Result<DecodedOperation> {
     let operation = decode::<O>(arguments)?;
     let arguments = arguments_json(&operation)?;
-    Ok(DecodedOperation { arguments, run: Box::new(move |cx| encode::<O>(&operation.run(cx)?)) })
+    Ok(DecodedOperation { arguments, run: Box::new(move |cx| run_encoded(operation, cx)) })
 }
 
 fn read_first<O: StoreOperation>(arguments: &Value) -> Option<ListNextTasks> {
@@ -328,19 +334,24 @@ fn restore_answer<O: Operation>(saved: Value) -> serde_json::Result<Value> {
     serde_json::to_value(serde_json::from_value::<O::Answer>(saved)?)
 }
 
+// Decoding and encoding exist once per operation. Copies in each of their callers made core twice as long to build.
+
 /// Returns the arguments of an operation as JSON, with defaults filled in.
+#[inline(never)]
 pub fn arguments_json<O: Operation>(operation: &O) -> Result<Value> {
     serde_json::to_value(operation)
         .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))
 }
 
 /// Decodes the arguments of an operation.
+#[inline(never)]
 pub fn decode<O: Operation>(arguments: Value) -> Result<O> {
     serde_json::from_value(arguments)
         .map_err(|error| Error::invalid(format!("wrong arguments for {}", O::NAME)).because(error))
 }
 
 /// Encodes the answer of an operation.
+#[inline(never)]
 pub fn encode<O: Operation>(answer: &O::Answer) -> Result<Value> {
     serde_json::to_value(answer)
         .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))

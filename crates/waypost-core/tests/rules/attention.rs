@@ -1,7 +1,7 @@
 //! Groups of the status: who has to act next, why, and since when.
 
 use serde_json::json;
-use waypost_core::op::{AskQuestion, ClaimTask, CreateWorkflow, FailTask, GetWorkStatus, PauseWorkflow};
+use waypost_core::op::{AskQuestion, ClaimTask, AddWorkflow, FailTask, ShowWorkStatus, PauseWorkflow};
 use waypost_core::time::Timestamp;
 use waypost_core::work::attention::{Group, GroupKind, Row};
 use waypost_core::work::plan::Plan;
@@ -21,12 +21,12 @@ fn store() -> TestStore {
         { "name": "f" },
     ] });
     let plan = Plan::from_value(plan).unwrap();
-    store.write(PERSON, CreateWorkflow { start: true, ..workflow("w", plan) }).unwrap();
+    store.write(PERSON, AddWorkflow { start: true, ..workflow("w", plan) }).unwrap();
     store
 }
 
 fn groups(store: &mut TestStore, limit: u32) -> Vec<Group> {
-    store.read(PERSON, GetWorkStatus { worktree_id: None, limit }).unwrap().groups
+    store.read(PERSON, ShowWorkStatus { worktree_id: None, limit }).unwrap().groups
 }
 
 fn rows(store: &mut TestStore, kind: GroupKind) -> Vec<(String, String)> {
@@ -99,6 +99,6 @@ fn paused_workflows_are_queued_and_messages_need_their_reader() {
     store.write(PERSON, PauseWorkflow { workflow: "w".to_owned() }).unwrap();
     assert_eq!(rows(&mut store, GroupKind::Queued), named(&[("w", "paused")]));
     assert_eq!(rows(&mut store, GroupKind::NeedsYou), [], "the message is not for this caller");
-    let seen = store.read("bob", GetWorkStatus { worktree_id: None, limit: 9 }).unwrap();
+    let seen = store.read("bob", ShowWorkStatus { worktree_id: None, limit: 9 }).unwrap();
     assert_eq!(seen.groups[0].rows[0].chip, "message");
 }

@@ -204,7 +204,7 @@ impl StoreOperation for ShowWorkStatus {
     }
 }
 
-impl GetWorkStatus {
+impl ShowWorkStatus {
     /// Sorts the live tasks, and what else needs a person, into groups.
     fn groups(&self, cx: &mut OpContext<'_>, mut tasks: Vec<Task>) -> Result<Vec<Group>> {
         // A caller that wants no entries wants the totals alone, often.
