@@ -248,7 +248,7 @@ fn listings_in_a_repository_without_commits_are_empty_and_no_error() {
             assert_eq!((run.code, run.stdout.as_str()), (0, ""), "{listing}: {}", run.whole());
             assert!(run.stderr.starts_with("note: ") && run.stderr.contains(said), "{listing}: {}", run.whole());
         }
-        for (measure, said) in [("du", "0 B  total\n"), ("gc", "Removed 0 workspaces\n")] {
+        for (measure, said) in [("du", "SIZE  ID     PATH\n 0 B  total\n"), ("gc", "Removed 0 workspaces\n")] {
             assert_eq!(way(&["ws", measure]).ok().stdout, said);
         }
         for args in [&["ws", "restore", "ws_a-1"][..], &["ws", "export", "ws_a-1", "file"]] {
