@@ -44,8 +44,24 @@ export async function read(path, parameters = {}, options = {}) {
   return response.json();
 }
 
+/// Runs an operation that changes something.
+export async function write(path, body) {
+  const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID() };
+  const response = await open(`/api/v1/${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
+  return response.json();
+}
+
+/// Whether the user may change things: people can, with their own token or a session.
+export const isAdmin = signal(false);
+
+export async function readRole() {
+  const answer = await open('/whoami').then((response) => response.json()).catch(() => undefined);
+  isAdmin.value = answer?.data.role === 'admin';
+}
+
 export async function logout() {
   setToken(null);
+  isAdmin.value = false;
   await open('/logout', { method: 'POST' }).catch(() => {});
   needsLogin.value = true;
 }

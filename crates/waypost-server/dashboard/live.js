@@ -1,6 +1,6 @@
 // The stream of events: it tells every screen when to read again, and the page how old its data is.
 import { signal } from './vendor/signals.js';
-import { needsLogin, open } from './api.js';
+import { needsLogin, open, readRole } from './api.js';
 
 /// Reads that follow events wait this long, so that a burst of events costs one read.
 const SETTLE_MS = 250;
@@ -71,6 +71,7 @@ export async function follow() {
       const response = await open('/api/v1/events/stream', { headers, signal: stop.signal });
       connection.value = { state: 'live' };
       pause = 500;
+      readRole();
       // Events may have been missed before the first connection.
       changed();
       for await (const event of parse(response)) handle(event);

@@ -382,6 +382,7 @@ fn router(shared: &Arc<Shared>) -> Router {
         .route(&format!("{}{{*path}}", page::ASSETS), get(page::asset))
         .route("/healthz", get(|| async { answer::text("text/plain", "ok\n") }))
         .route("/readyz", get(ready))
+        .route("/whoami", get(whoami))
         .route("/metrics", get(metrics_page))
         .route("/openapi.json", get(openapi_document))
         .route("/login", get(login))
@@ -517,6 +518,14 @@ async fn metrics_page(State(shared): State<Arc<Shared>>, request: Request) -> Re
         gauge("requests_in_flight", "Pending requests.", shared.in_flight.load(Ordering::Relaxed) as f64),
     ]);
     answer::text("text/plain; version=0.0.4", shared.metrics.render(&measures))
+}
+
+/// Tells a client what its token is for, so that a page offers no actions that the server would refuse.
+async fn whoami(request: Request) -> Response<Body> {
+    match request.extensions().get::<Grant>() {
+        Some(grant) => answer::data(&json!({ "role": grant.role.as_str(), "agent": grant.agent }), &[]),
+        None => answer::error(&Error::internal("the request has no grant")),
+    }
 }
 
 async fn openapi_document(State(shared): State<Arc<Shared>>) -> Response<Body> {

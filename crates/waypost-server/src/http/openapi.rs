@@ -397,6 +397,15 @@ fn remove_null_defaults(value: &mut Value) {
     }
 }
 
+/// Returns the description of the answer that tells the role of a token.
+fn whoami_answer() -> Value {
+    let schema = json!({
+        "type": "object", "required": ["role", "agent"],
+        "properties": { "role": { "type": "string" }, "agent": { "type": ["string", "null"] } },
+    });
+    json!({ "description": "The role and the agent.", "content": content(&plain_answer(&schema)) })
+}
+
 /// Describes the paths that are no operations.
 fn other_paths() -> Vec<(&'static str, Value)> {
     let text = |kind: &str| json!({ "description": "The current state.", "content": { kind: { "schema": { "type": "string" } } } });
@@ -436,6 +445,7 @@ fn other_paths() -> Vec<(&'static str, Value)> {
                 }, "default": errors() },
             }),
         ),
+        ("/whoami", authenticated("whoami", "Role and agent of the token", json!([]), whoami_answer())),
         ("/metrics", authenticated("metrics", "Metrics in the Prometheus text format", json!([]), text("text/plain"))),
         (
             "/openapi.json",

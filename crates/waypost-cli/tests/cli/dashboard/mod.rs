@@ -5,6 +5,7 @@ mod browser;
 use browser::Browser;
 
 use crate::serving::Server;
+use crate::support::jobs::until;
 
 /// A text that runs a script in a page that does not escape it.
 const HOSTILE: &str = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>";
@@ -111,4 +112,43 @@ fn the_page_asks_for_a_token_without_a_session_and_says_when_the_server_is_gone(
     let _ = server.child.wait();
     browser.wait_for("The connection is lost");
     assert!(browser.text().contains("it waits for build, which is dead"), "the former data stays");
+}
+
+#[test]
+fn actions_change_the_store_and_readers_have_none() {
+    let server = Server::start(&["--open"]);
+    create_work(&server);
+    let _ = server.way(&["task", "claim", "name", "--agent", "bob"]).ok();
+    let _ = server.way(&["task", "ask", "name", "--agent", "bob", "--question", "Which name?"]).ok();
+    let task = |name: &str| server.way(&["task", "show", name, "--json"]).data();
+    let address = |name: &str| format!("location.hash = '#/task/{}'", task(name)["id"].as_str().unwrap());
+    let browser = Browser::start(&server.sandbox);
+    browser.go(server.said["login"].as_str().unwrap());
+    browser.wait_for("Needs you 2");
+    let _ = browser.run(&address("name"));
+    browser.wait_for("Answer");
+    let _ = browser.run("document.querySelector('[aria-label=Answer]').focus()");
+    browser.press("Waypost\u{e007}");
+    until("the answer is in the store", || task("name")["answer"] == "Waypost");
+    let press = |name: &str| {
+        let find = format!("[...document.querySelectorAll('main button')].find((one) => one.textContent === '{name}')");
+        until(&format!("there is a button {name}"), || browser.run(&format!("return !!{find}")) == true);
+        let _ = browser.run(&format!("{find}.click()"));
+    };
+    let _ = browser.run(&address("build"));
+    press("Reopen");
+    until("the task is pending", || task("build")["status"] == "pending");
+    let workflow = || server.way(&["workflow", "show", "release", "--json"]).data()["status"].clone();
+    let _ = browser.run("location.hash = '#/workflows/release'");
+    press("Pause");
+    until("the workflow is paused", || workflow() == "paused");
+    press("Resume");
+    until("the workflow goes on", || workflow() == "in_progress");
+    assert_eq!(browser.errors(), [""; 0]);
+    let token = server.token(&["--role", "read-only"]);
+    let _ = browser.run(&format!("sessionStorage.setItem('waypost-token', '{token}'); location.reload()"));
+    browser.wait_for("waits for build");
+    let asked = "return performance.getEntriesByType('resource').some((one) => one.name.endsWith('/whoami') && one.responseEnd > 0)";
+    until("the page knows the role", || browser.run(asked) == true);
+    assert_eq!(browser.run("return document.querySelectorAll('main button').length"), 0);
 }
