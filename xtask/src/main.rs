@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
+mod api;
 mod bench;
 mod book;
 mod coverage;
@@ -33,9 +34,10 @@ Usage: cargo xtask COMMAND
   bench store      measure operations on stores of up to 1,000,000 tasks, on SQLite and PostgreSQL
   bench server     measure operations over HTTP with up to 150 clients, and the memory of the server
   bench workspace  measure workspaces of a repository of 20,000 files
-  docs             regenerate docs/commands.md and the expected outputs of tests, build the guide and the API docs
+  docs             regenerate docs/commands.md, docs/api.txt and the expected outputs of tests, build the guide and the API docs
   docs --book      build the guide alone, into target/book/
   picture          draw docs/images/tour.svg, the session of docs/tour.md
+  api              regenerate docs/api.txt alone, the public items of the library
   coverage [PACKAGE...]  measure which lines the tests run; fails below 80 % of all
   deny             check the dependencies against deny.toml: licences, duplicates, sources; with cargo-deny, if it is installed
   deny --advisories DIR  and compare them with a RustSec database in a directory
@@ -66,6 +68,7 @@ fn main() -> ExitCode {
             torture(&tools, options).and_then(|()| if is_all { full_sizes(&tools) } else { Ok(()) })
         }
         ["bench", options @ ..] => bench::Options::parse(options).and_then(|options| bench::measure(&options)),
+        ["api"] => api::write(&root()),
         ["docs"] => docs(),
         ["docs", "--book"] => book::build(&root()),
         ["deny"] => deny::check(&root(), None),
@@ -143,6 +146,7 @@ fn check() -> Result {
     run(rustfmt_operations()?.arg("--check"))?;
     tidy::check(&root())?;
     book::build(&root())?;
+    api::check(&root())?;
     deny::check(&root(), None)?;
     run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     run(cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
@@ -168,6 +172,7 @@ fn docs() -> Result {
     run(&mut rustfmt_operations()?)?;
     picture::draw(&root())?;
     book::build(&root())?;
+    api::write(&root())?;
     run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))
 }
 

@@ -1,9 +1,31 @@
-//! Waypost as a library: the application behind every surface.
+//! Waypost as a library: the durable, shared memory of coding agents at work.
 //!
-//! Programs that work with issues start at [`ledger::Ledger`].
+//! Everything that the program `way` does is here, without its command line: a program that embeds Waypost works on the same
+//! files and databases as `way`, its server and agents, at the same time, with the same guarantees.
 //!
-//! [`place`] finds where everything is stored, and why; [`session`] opens the chosen store for the caller's worktree;
-//! [`app`] runs operations. The program `way` is the crate `waypost-cli`.
+//! Where to begin:
+//! - **Issues** of a repository: [`ledger::Ledger`]. It needs no store.
+//! - **Workflows, tasks, agents, messages and jobs**: [`app::App`] runs any operation for a caller. The operations are in [`op`],
+//!   their records in [`model`].
+//! - **Events** as they happen: [`session::Session`], an open store, with [`session::Session::wait`].
+//!
+//! ```
+//! use waypost::ledger::{Edit, Ledger};
+//!
+//! # let dir = waypost_testkit::temp_dir();
+//! # let repository = dir.path();
+//! # std::fs::create_dir(repository.join(".waypost"))?;
+//! let ledger = Ledger::open(repository)?;
+//! let id = ledger.add(&Edit { title: Some("Fix the login".to_owned()), ..Edit::default() })?;
+//! assert_eq!(ledger.ready()?[0].id, id);
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! The folder `examples` has whole programs: `add_issue`, `run_workflow`, `follow_events` and `custom_worker`.
+//!
+//! [`place`] finds where everything is stored, and why; it is the first step of all of these. Every function that can fail
+//! returns [`Error`], whose [`Kind`] says what a program can do about it, and whose hints say what a person can.
+//! `docs/api.txt` lists the public items: a change of it is a change for programs that use them.
 
 pub mod access;
 pub mod app;
@@ -50,4 +72,4 @@ pub mod wire;
 pub mod worker;
 pub mod workspaces;
 
-pub use waypost_core::{Error, Kind, Result};
+pub use waypost_core::{Error, Kind, Result, id, model, op, time};

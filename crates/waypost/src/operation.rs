@@ -18,6 +18,19 @@ pub struct Who {
     pub agent: Option<String>,
 }
 
+impl Who {
+    /// A person: the author of changes.
+    pub fn person(name: impl Into<String>) -> Who {
+        Who { actor: name.into(), agent: None }
+    }
+
+    /// An agent, which is registered on first use.
+    pub fn agent(name: impl Into<String>) -> Who {
+        let name = name.into();
+        Who { actor: name.clone(), agent: Some(name) }
+    }
+}
+
 /// The answer of an operation, and the warnings about it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Reply<A = Value> {

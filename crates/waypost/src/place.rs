@@ -257,6 +257,31 @@ pub struct Place {
 }
 
 impl Place {
+    /// Resolves the place of a directory, as `way` does when it starts there, for a program that embeds the library. Nothing
+    /// is written. Variables of git, such as `GIT_DIR`, are not used: they concern the directory of the process.
+    ///
+    /// ```
+    /// use waypost::place::Place;
+    ///
+    /// # let dir = waypost_testkit::temp_dir();
+    /// # let repository = dir.path();
+    /// # std::fs::create_dir(repository.join(".waypost"))?;
+    /// let place = Place::at(repository)?;
+    /// println!("the store is {}", place.store()?.location);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn at(path: impl AsRef<Path>) -> Result<Place> {
+        Place::at_as(path.as_ref(), None)
+    }
+
+    /// Resolves the place of a directory for an author of changes.
+    pub(crate) fn at_as(path: &Path, actor: Option<String>) -> Result<Place> {
+        let cwd = std::fs::canonicalize(path)
+            .map_err(|error| Error::not_found(format!("cannot find {}", path.display())).because(error))?;
+        let variables = Variables::of_process().without_git();
+        Place::resolve(Request { cwd, variables, db: None, scope: None, config: Vec::new(), actor, agent: None })
+    }
+
     /// Resolves where everything is.
     pub fn resolve(request: Request) -> Result<Place> {
         let Request { cwd, variables, .. } = &request;

@@ -103,6 +103,33 @@ pub fn unknown_operation(name: &str) -> Error {
 }
 
 /// Runs operations on a store and its ledgers. Many threads call it concurrently.
+///
+/// A program that embeds Waypost runs operations with [`App::run`], which takes and returns their types, or with
+/// [`App::request`], which takes and returns JSON, as HTTP and MCP do.
+///
+/// ```
+/// use serde_json::json;
+/// use waypost::app::{App, Who};
+/// use waypost::op::{ListTasks, decode};
+/// use waypost::place::Place;
+///
+/// # let dir = waypost_testkit::temp_dir();
+/// # let repository = dir.path();
+/// # std::fs::create_dir(repository.join(".waypost"))?;
+/// let app = App::one_process(Place::at(repository)?);
+/// let ann = Who::agent("ann");
+/// let plan = json!({ "tasks": [{ "name": "build" }, { "name": "test", "depends_on": ["build"] }] });
+/// app.request("create_workflow", json!({ "name": "release", "plan": plan, "start": true }), &ann)?;
+///
+/// let claimed = app.request("claim_task", json!({}), &ann)?.answer;
+/// assert_eq!(claimed["task"]["name"], "build");
+/// let finish = json!({ "task": "build", "epoch": claimed["lease"]["epoch"], "outcome": "it compiles" });
+/// app.request("finish_task", finish, &ann)?;
+///
+/// let claimable: ListTasks = decode(json!({ "claimable": true }))?;
+/// assert_eq!(app.run(&claimable, &ann)?.answer.tasks[0].task.name, "test");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub struct App {
     executor: Executor,
     /// The idempotency keys of running application operations.
@@ -152,6 +179,27 @@ impl App {
             },
         };
         reply.map(|reply| page.warn(reply))
+    }
+
+    /// Runs an operation for a caller of this process, who may do everything that the user may.
+    pub fn run<O: op::Operation>(&self, operation: &O, who: &Who) -> Result<Reply<O::Answer>> {
+        let Reply { answer, warnings } = self.request(O::NAME, op::arguments_json(operation)?, who)?;
+        let answer = serde_json::from_value(answer)
+            .map_err(|error| Error::internal(format!("cannot read the answer to {}", O::NAME)).because(error))?;
+        Ok(Reply { answer, warnings })
+    }
+
+    /// Runs an operation by its name, with its arguments and its answer as JSON, for a caller of this process, who may do
+    /// everything that the user may.
+    pub fn request(&self, operation: &str, arguments: Value, who: &Who) -> Result<Reply> {
+        self.call(Call {
+            operation: operation.to_owned(),
+            arguments,
+            who: who.clone(),
+            grant: Grant::owner("own"),
+            from: None,
+            key: None,
+        })
     }
 
     /// Renews the leases of the agents that called an application for one client. Returns the time until the next renewal;

@@ -24,11 +24,10 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
 
-use crate::environment::Variables;
 use crate::forks;
 use crate::history::find_in_history;
 use crate::homes;
-use crate::place::{Place, Request, ledger_in, separate_ledger};
+use crate::place::{Place, ledger_in, separate_ledger};
 use crate::repos::{Repo, Repos, Route, check_inside, is_declared_contributor};
 use crate::session::Session;
 use crate::system::{SystemEntropy, clock};
@@ -834,10 +833,7 @@ fn at(place: &str, error: Error) -> Error {
 }
 
 pub(crate) fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
-    let cwd = std::fs::canonicalize(path)
-        .map_err(|error| Error::not_found(format!("cannot find {}", path.display())).because(error))?;
-    let variables = Variables::of_process().without_git();
-    Place::resolve(Request { cwd, variables, db: None, scope: None, config: Vec::new(), actor, agent: None })
+    Place::at_as(path, actor)
 }
 
 /// Returns the file name of an index. Other sets of ledgers, for example those of another branch, have their own index.

@@ -1,0 +1,46 @@
+//! Creates a workflow of two tasks, and finishes them in the order of their dependencies.
+//!
+//! `cargo run -p waypost --example run_workflow -- PATH`
+#![expect(clippy::print_stdout, reason = "an example prints")]
+
+use serde_json::json;
+use waypost::app::{App, Who};
+use waypost::op::{ClaimTask, CreateWorkflow, FinishTask, decode};
+use waypost::place::Place;
+use waypost::{Kind, Result};
+
+fn main() -> Result<()> {
+    let repository = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());
+    let app = App::one_process(Place::at(repository)?);
+    let ann = Who::agent("ann");
+    let plan = json!({ "tasks": [{ "name": "build" }, { "name": "test", "depends_on": ["build"] }] });
+    let create: CreateWorkflow = decode(json!({ "name": "release", "plan": plan, "start": true }))?;
+    let workflow = app.run(&create, &ann)?.answer;
+    println!("{} has {} tasks", workflow.workflow.name, workflow.total);
+    loop {
+        let claim = ClaimTask {
+            task: None,
+            workflow: Some(workflow.workflow.id.to_string()),
+            worktree_id: None,
+            repository: None,
+            ttl_ms: None,
+            budget: None,
+        };
+        let claimed = match app.run(&claim, &ann) {
+            Ok(reply) => reply.answer,
+            // Nothing is ready: every task is done, or waits for another agent.
+            Err(error) if error.kind() == Kind::NothingToDo => break,
+            Err(error) => return Err(error),
+        };
+        println!("working on {}", claimed.task.task.name);
+        let finish = FinishTask {
+            task: claimed.task.task.id.to_string(),
+            workflow: None,
+            epoch: Some(claimed.lease.epoch),
+            outcome: "done".to_owned(),
+            evidence: None,
+        };
+        app.run(&finish, &ann)?;
+    }
+    Ok(())
+}
