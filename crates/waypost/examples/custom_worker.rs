@@ -18,7 +18,7 @@ fn main() -> Result<()> {
     // So that there is something to do.
     let tasks =
         json!([{ "name": "census", "capabilities": ["count"] }, { "name": "recount", "capabilities": ["count"] }]);
-    app.request("create_workflow", json!({ "name": "numbers", "plan": { "tasks": tasks }, "start": true }), &me)?;
+    app.request("add_workflow", json!({ "name": "numbers", "plan": { "tasks": tasks }, "start": true }), &me)?;
     loop {
         let claimed = match app.request("claim_task", json!({}), &me) {
             Ok(reply) => reply.answer,
@@ -27,7 +27,7 @@ fn main() -> Result<()> {
         };
         let (task, epoch) = (&claimed["task"]["id"], &claimed["lease"]["epoch"]);
         app.request(
-            "checkpoint_task",
+            "add_checkpoint",
             json!({ "task": task, "epoch": epoch, "kind": "progress", "summary": "counting" }),
             &me,
         )?;

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use waypost_core::Result;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{JobStatus, TaskStatus, WorkflowStatus};
-use waypost_core::op::{ShowWorkStatus, JobView, WorkStatus};
+use waypost_core::op::{JobView, ShowWorkStatus, WorkStatus};
 use waypost_core::time::Timestamp;
 use waypost_core::work::attention::{Group, GroupKind, Row};
 use waypost_core::work::view::{TaskView, WorkflowView};

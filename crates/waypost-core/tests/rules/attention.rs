@@ -1,7 +1,7 @@
 //! Groups of the status: who has to act next, why, and since when.
 
 use serde_json::json;
-use waypost_core::op::{AskQuestion, ClaimTask, AddWorkflow, FailTask, ShowWorkStatus, PauseWorkflow};
+use waypost_core::op::{AddWorkflow, AskQuestion, ClaimTask, FailTask, PauseWorkflow, ShowWorkStatus};
 use waypost_core::time::Timestamp;
 use waypost_core::work::attention::{Group, GroupKind, Row};
 use waypost_core::work::plan::Plan;

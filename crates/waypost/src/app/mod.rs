@@ -119,7 +119,7 @@ pub fn unknown_operation(name: &str) -> Error {
 /// let app = App::one_process(Place::at(repository)?);
 /// let ann = Who::agent("ann");
 /// let plan = json!({ "tasks": [{ "name": "build" }, { "name": "test", "depends_on": ["build"] }] });
-/// app.request("create_workflow", json!({ "name": "release", "plan": plan, "start": true }), &ann)?;
+/// app.request("add_workflow", json!({ "name": "release", "plan": plan, "start": true }), &ann)?;
 ///
 /// let claimed = app.request("claim_task", json!({}), &ann)?.answer;
 /// assert_eq!(claimed["task"]["name"], "build");

@@ -204,10 +204,9 @@ impl Desk {
     /// tool only set the time, and the MCP server does not know the name.
     #[track_caller]
     fn assert_renewed_by_hook(&self) {
-        let mut events = self.command(&self.sandbox.path("bin/way"));
-        let events = self.prints(events.args(["events", "--kind", "agent.heartbeat", "--limit", "100"]));
-        let is_renewal = |line: &str| line.contains("2026-01-01T00:06:00.000Z") && line.contains(" by painter ");
-        assert!(events.lines().any(is_renewal), "{events}");
+        let events = self.way(&["events", "--kind", "agent.heartbeat", "--limit", "100"]);
+        let is_renewal = |event: &Value| event["time"] == "2026-01-01T00:06:00.000Z" && event["actor"] == "painter";
+        assert!(events.as_array().is_some_and(|events| events.iter().any(is_renewal)), "{events}");
     }
 
     /// Asserts that the agent ran these hooks.
