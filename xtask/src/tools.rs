@@ -33,7 +33,7 @@ struct NpmProgram {
     file: &'static str,
 }
 
-/// The coding agents of tests, and the Node that runs the one that is a script.
+/// The coding agents of tests, and the Node that runs those that are scripts.
 const AGENTS: &[NpmProgram] = &[
     NpmProgram {
         name: "claude-code",
@@ -69,6 +69,13 @@ const AGENTS: &[NpmProgram] = &[
         package: "@github/copilot-linux-{arch}@{version}",
         version: "1.0.102",
         file: "copilot",
+    },
+    NpmProgram {
+        name: "qwen-code",
+        variable: "WAYPOST_TEST_QWEN",
+        package: "@qwen-code/qwen-code@{version}",
+        version: "0.24.4",
+        file: "cli.js",
     },
     NpmProgram {
         name: "node",

@@ -19,7 +19,7 @@ pub use run::Run;
 pub use sandbox::Sandbox;
 pub use tools::{
     chromium, claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python, opencode,
-    pgbouncer, schemathesis, strace, unavailable,
+    pgbouncer, qwen, schemathesis, strace, unavailable,
 };
 
 /// Creates a directory that is deleted on drop.

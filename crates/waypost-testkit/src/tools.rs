@@ -96,6 +96,15 @@ pub fn gemini() -> [PathBuf; 2] {
     ]
 }
 
+/// Returns the Node that runs Qwen Code, and its script.
+#[track_caller]
+pub fn qwen() -> [PathBuf; 2] {
+    [
+        npm_program("WAYPOST_TEST_NODE", "node-", "bin/node", "Node"),
+        npm_program("WAYPOST_TEST_QWEN", "qwen-code-", "cli.js", "Qwen Code"),
+    ]
+}
+
 /// Returns opencode.
 #[track_caller]
 pub fn opencode() -> PathBuf {

@@ -9,7 +9,7 @@
 //! | Copilot CLI 1.0.102 | program: `copilot mcp list`, `copilot instruction list`, sessions with a scripted model: tools, hooks and their input, the named rules |
 //! | Gemini CLI 0.61.0 | program: `gemini mcp list`; its package contains its documents (settings, hooks); sessions with a scripted model: `tools.allowed`, `trust` |
 //! | opencode 1.18.33 | program: `opencode mcp list`, `opencode debug config`, `opencode debug agent build` (permissions) |
-//! | Qwen Code 0.15.10 | program: `qwen mcp list`; the schema of its settings is in its package (hooks, names of documents); sessions with a scripted model: `Stop`, `mcp__waypost` |
+//! | Qwen Code 0.24.4 | program: `qwen mcp list`; the schema of its settings is in its package (hooks, names of documents); sessions with a scripted model: `Stop`, `mcp__waypost` |
 //! | Cursor | documents only (`mcp.json`, rules, hooks, permissions of its command line) |
 //! | VS Code | documents only (`mcp.json`; it reads `AGENTS.md`) |
 //! | Zed | documents only (`context_servers`; it reads `AGENTS.md`) |
@@ -224,6 +224,9 @@ impl Target {
             }
             (Target::Copilot, Scope::Repository) => Some("Copilot CLI reads the settings of folders that you trust"),
             (Target::Gemini, Scope::Repository) => Some("Gemini CLI reads the settings of folders that you trust"),
+            (Target::Qwen, Scope::Repository) => {
+                Some("Qwen Code starts the servers of a project after your approval: qwen mcp approve waypost")
+            }
             (Target::VsCode, _) => Some("VS Code asks once before it starts a new MCP server"),
             (Target::Zed, Scope::Repository) => Some("Zed starts the servers of worktrees that you trust"),
             _ => None,

@@ -6,6 +6,7 @@ mod codex;
 mod copilot;
 mod gemini;
 mod opencode;
+mod qwen;
 
 use std::io::Read;
 use std::os::unix::process::CommandExt as _;
