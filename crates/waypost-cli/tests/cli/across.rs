@@ -192,7 +192,10 @@ fn ids_in(value: &Value, found: &mut BTreeSet<String>) {
     const PREFIXES: [&str; 10] = ["wf_", "tk_", "cp_", "ws_", "rp_", "tmpl_", "ag_", "msg_", "jb_", "wt_"];
     match value {
         Value::String(text) if PREFIXES.iter().any(|prefix| text.starts_with(prefix)) => {
-            found.insert(text.clone());
+            // A snapshot is named after its job, with a number.
+            let is_number = |number: &str| number.bytes().all(|byte| byte.is_ascii_digit());
+            let id = text.split_once('-').filter(|(_, number)| is_number(number)).map_or(text.as_str(), |(id, _)| id);
+            found.insert(id.to_owned());
         }
         Value::Array(items) => items.iter().for_each(|item| ids_in(item, found)),
         Value::Object(fields) => fields.values().for_each(|field| ids_in(field, found)),

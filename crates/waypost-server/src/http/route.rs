@@ -47,6 +47,7 @@ const ADDRESSES: &[(&str, Method, &str, Option<&str>)] = &[
         Some("remove_workflow_repository"),
     ),
     ("remove_worktree", Method::DELETE, "worktrees/{id}", Some("remove_worktree")),
+    ("remove_workspace", Method::DELETE, "workspaces/{workspace}", None),
     ("retire_agent", Method::DELETE, "agents/{agent}", Some("retire_agent")),
     ("show_workflow_summary", Method::GET, "workflows/{workflow}/summary", Some("summarize_workflow")),
     ("start_job", Method::POST, "jobs", None),

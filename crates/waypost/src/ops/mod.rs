@@ -6,10 +6,11 @@ pub mod agent;
 pub mod issue;
 pub mod job;
 pub mod status;
+pub mod workspace;
 
 use crate::operation::AppEntry;
 
 /// Returns all operations of the application.
 pub fn all() -> impl Iterator<Item = &'static AppEntry> {
-    [agent::TABLE, issue::TABLE, job::TABLE, status::TABLE].into_iter().flatten()
+    [agent::TABLE, issue::TABLE, job::TABLE, status::TABLE, workspace::TABLE].into_iter().flatten()
 }

@@ -9,8 +9,8 @@ use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use waypost_testkit::{Run, Sandbox};
 
-use super::Server;
 use super::following::Stream;
+use super::{Reply, Server};
 use crate::support::jobs::{JOB_COMMANDS, until};
 use crate::support::moment_ms;
 
@@ -436,4 +436,44 @@ fn t12_the_log_of_a_job_is_for_admins_and_for_its_own_agent() {
             assert_eq!(by_name.status, if *may_read { 200 } else { 403 }, "{operation}: {by_name:?}");
         }
     }
+}
+
+#[test]
+fn a_workspace_is_saved_delivered_and_removed_over_http_and_none_with_unsaved_work() {
+    let server = Server::with_commit();
+    let job = server.run(&json!({ "command": ["sh", "-c", "echo two > file; exec sleep 600"], "sandbox": "off" }));
+    let workspace = format!("/api/v1/workspaces/{}", job["workspace_id"].as_str().unwrap());
+    let remove = |query: &str| server.ask("DELETE", &format!("{workspace}{query}")).send();
+    let says = |reply: &Reply, status: u16, text: &str| {
+        reply.status == status && reply.json()["error"]["message"].as_str().is_some_and(|said| said.contains(text))
+    };
+    let running = remove("?discard=true");
+    assert!(says(&running, 403, "a job runs in it"), "{running:?}");
+    let path = PathBuf::from(server.get(&workspace).data()["path"].as_str().unwrap());
+    until("it wrote its file", || fs::read_to_string(path.join("file")).is_ok_and(|text| text == "two\n"));
+    let cancel = format!("/api/v1/jobs/{}/cancel", job["id"].as_str().unwrap());
+    assert_eq!(server.post(&cancel, &json!({})).status, 200);
+    let _ = server.end_of(&job);
+
+    let unsaved = remove("");
+    assert!(says(&unsaved, 403, "stays"), "{unsaved:?}");
+    assert!(says(&remove("?force=true&discard=true"), 400, "exclude each other"));
+    let saved = server.post(&format!("{workspace}/snapshot"), &json!({})).data();
+    assert!(server.way(&["ws", "snapshots"]).ok().stdout.contains(saved["id"].as_str().unwrap()), "{saved}");
+    let undelivered = server.post(&format!("{workspace}/deliver"), &json!({}));
+    assert!(says(&undelivered, 403, "file is not committed"), "{undelivered:?}");
+    let delivered = server.post(&format!("{workspace}/deliver"), &json!({ "commit": "Two", "branch": "two" })).data();
+    assert_eq!((&delivered["branch"], &delivered["committed"]), (&json!("two"), &json!(true)));
+    let log = server.sandbox.git(&server.repo, ["log", "-1", "--format=%H %s", "two"]);
+    assert_eq!(log.trim(), format!("{} Two", delivered["commit"].as_str().unwrap()));
+
+    let agent = server.token(&["--role", "agent", "--agent", "ann"]);
+    for (method, path) in [("DELETE", workspace.clone()), ("POST", format!("{workspace}/snapshot"))] {
+        assert_eq!(server.ask(method, &path).by(&agent).json(&json!({})).send().status, 403, "{method} {path}");
+    }
+    let removed = remove("?force=true");
+    assert_eq!(removed.status, 200, "{removed:?}");
+    assert!(!path.exists());
+    assert!(says(&remove(""), 409, "already"));
+    assert_eq!(server.ask("DELETE", "/api/v1/workspaces/ws_none").send().status, 404);
 }

@@ -98,6 +98,8 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("list_workspaces", "machine", "--everywhere"), "the command lists this machine or all machines"),
     (Absent("list_workspaces", "limit"), "the command lists all workspaces and sums up their sizes"),
     (Absent("list_machines", "limit"), "the command lists all"),
+    (Extra("ws push", "--pr"), "the command opens a pull request with gh, as the user who types it"),
+    (Extra("ws rm", "--dry-run"), "only about the output: a refusal says the same"),
     // Messages.
     (Renamed("send_message", "to", "<AGENT>"), "the recipient"),
     (OneRequires("send_message", "to"), "with --reply-to and one argument, the argument is the text"),

@@ -331,6 +331,9 @@ fn jobs() -> Vec<Case> {
         case("list_workspaces", json!({ "limit": 10 }), "ws list").mcp("workspace", json!({ "limit": 10 })),
         case("show_workspace", json!({ "workspace": "$ws1" }), "ws show $ws1")
             .mcp("workspace", json!({ "workspace": "$ws1" })),
+        case("snapshot_workspace", json!({ "workspace": "$ws1" }), "ws snapshot $ws1"),
+        case("deliver_workspace", json!({ "workspace": "$ws1" }), "ws push $ws1"),
+        case("remove_workspace", json!({ "workspace": "$ws1" }), "ws rm $ws1"),
     ]
 }
 

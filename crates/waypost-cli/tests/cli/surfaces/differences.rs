@@ -17,6 +17,9 @@ pub(super) const KNOWN_DIFFERENCES: &[(&str, Surface, &str, &str)] = &[
         "/worktrees/*/state",
         "remove_worktree over HTTP only forgets a worktree, and leaves its directory",
     ),
+    ("deliver_workspace", Cli, "/data/**", "the command also says how to open a pull request"),
+    ("remove_workspace", Cli, "/data", "the command takes several workspaces, and answers with a list"),
+    ("snapshot_workspace", Cli, "/data/**", "the command also says where the snapshot is kept"),
     ("ack_message", Mcp, "/acked", "the tool gives the ids alone, under another name"),
     ("add_issue", Mcp, "/issue", "the tool wraps the issue"),
     ("close_issue", Mcp, "/issue", "the tool wraps the issue"),
@@ -305,4 +308,7 @@ pub(super) const ABSENT: &[(&str, Surface, &str)] = &[
         Mcp,
         "planning is for coordinators, who have commands and HTTP; every tool costs every agent tokens",
     ),
+    ("deliver_workspace", Mcp, "for people: it publishes work"),
+    ("remove_workspace", Mcp, "for people"),
+    ("snapshot_workspace", Mcp, "for people"),
 ];

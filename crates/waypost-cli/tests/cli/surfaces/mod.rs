@@ -315,7 +315,7 @@ fn every_operation_answers_the_same_on_every_surface() {
 }
 
 /// The fields that differ in a store that several repositories share: the store, and a context that names the repository.
-const SHARED_ALONE: [&str; 9] = [
+const SHARED_ALONE: [&str; 10] = [
     "claim_task /data/context/text",
     "claim_task /data/context/tokens",
     // Each of the two has its own home, which is a machine of its own.
@@ -326,6 +326,8 @@ const SHARED_ALONE: [&str; 9] = [
     "show_status /data/store/path",
     "show_status /data/store/scope",
     "show_status /data/store/source",
+    // Its message names the job.
+    "snapshot_workspace /data/commit",
 ];
 
 #[test]
@@ -350,6 +352,8 @@ fn c6_every_command_answers_the_same_with_a_store_per_repository_and_a_shared_on
         differing("/left", &left[0], &left[1], false, &mut pointers);
         found.extend(pointers.into_iter().map(|pointer| format!("{} {pointer}", case.operation)));
     }
+    // Commits with other messages may have the same size, or not.
+    found.remove("snapshot_workspace /data/size");
     assert_eq!(found.into_iter().collect::<Vec<_>>(), SHARED_ALONE);
 }
 

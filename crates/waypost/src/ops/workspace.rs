@@ -1,0 +1,178 @@
+//! Operations on the files of workspaces: they run on the machine that has them.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use waypost_core::model::Workspace;
+use waypost_core::op::{Effect, Operation, ShowWorkspace};
+use waypost_core::{Error, Result, path_text};
+
+use crate::operation::{AppContext, AppEntry, AppOperation};
+use crate::session::Session;
+use crate::workspaces::{self, Force};
+
+/// All operations on workspaces outside the store.
+pub static TABLE: &[AppEntry] =
+    &[AppEntry::of::<DeliverWorkspace>(), AppEntry::of::<RemoveWorkspace>(), AppEntry::of::<SnapshotWorkspace>()];
+
+/// Pushes the branch of a workspace to the remote of its repository. Without a remote, brings it into the source
+/// repository. Refuses if there are uncommitted changes and no message to commit them with.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DeliverWorkspace {
+    /// The workspace: its id, a prefix of it, or its job.
+    workspace: String,
+    /// Branch to create [default: the workspace's branch].
+    #[serde(default)]
+    branch: Option<String>,
+    /// Message with which to commit all uncommitted changes first.
+    #[serde(default)]
+    commit: Option<String>,
+    /// Whether to bring the branch into the source repository even if there is a remote.
+    #[serde(default)]
+    local: bool,
+}
+
+/// The delivered work of a workspace.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct DeliveredWork {
+    /// The workspace.
+    workspace: Workspace,
+    /// The delivered commit.
+    commit: String,
+    /// The branch that has it, in the remote or in the source repository.
+    branch: String,
+    /// The URL of the remote, without secrets; none if the branch is in the source repository.
+    remote: Option<String>,
+    /// The source repository, if the branch is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    landed_in: Option<String>,
+    /// Whether there were changes to commit first.
+    committed: bool,
+}
+
+/// Removes a workspace. Refuses if a job is running in it, if it is pinned, or if it has uncommitted files or commits that
+/// are on no remote.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct RemoveWorkspace {
+    /// The workspace: its id, a prefix of it, or its job.
+    workspace: String,
+    /// Whether to save work that would be lost, and remove the workspace then.
+    #[serde(default)]
+    force: bool,
+    /// Whether to remove the workspace without saving the work in it.
+    #[serde(default)]
+    discard: bool,
+}
+
+/// A removed workspace.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct RemovedWorkspace {
+    /// The workspace.
+    workspace: Workspace,
+    /// The name of the snapshot of its work.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    saved_as: Option<String>,
+    /// The command that restores it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    restored_by: Option<String>,
+    /// The freed bytes, as last measured.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    freed: Option<u64>,
+}
+
+/// Saves all files and commits of a workspace as a snapshot.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SnapshotWorkspace {
+    /// The workspace: its id, a prefix of it, or its job.
+    workspace: String,
+}
+
+/// A snapshot of a workspace.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct SavedWorkspace {
+    /// The name of the snapshot.
+    id: String,
+    /// The commit that holds it; none for a copy of files.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    commit: Option<String>,
+    /// Files that are not in it: other repositories, and files that are not regular.
+    left_out: Vec<String>,
+}
+
+impl Operation for DeliverWorkspace {
+    const NAME: &'static str = "deliver_workspace";
+    const SUMMARY: &'static str = "Deliver the work of a workspace as a branch";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = DeliveredWork;
+}
+
+impl AppOperation for DeliverWorkspace {
+    fn run(self, cx: &mut AppContext<'_>) -> Result<DeliveredWork> {
+        let session = cx.session()?;
+        let workspace = local_workspace(session, &self.workspace)?;
+        let (branch, message) = (self.branch.as_deref(), self.commit.as_deref());
+        let delivered = workspaces::deliver(session, &workspace, branch, message, self.local)?;
+        Ok(DeliveredWork {
+            workspace: delivered.workspace,
+            commit: delivered.commit,
+            branch: delivered.branch,
+            remote: delivered.remote,
+            landed_in: delivered.landed_in.as_deref().map(path_text::to_text),
+            committed: delivered.committed,
+        })
+    }
+}
+
+impl Operation for RemoveWorkspace {
+    const NAME: &'static str = "remove_workspace";
+    const SUMMARY: &'static str = "Remove a workspace that has no unsaved work";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = RemovedWorkspace;
+}
+
+impl AppOperation for RemoveWorkspace {
+    fn run(self, cx: &mut AppContext<'_>) -> Result<RemovedWorkspace> {
+        let force = match (self.force, self.discard) {
+            (true, true) => return Err(Error::invalid("force and discard exclude each other")),
+            (true, false) => Force::Save,
+            (false, true) => Force::Discard,
+            (false, false) => Force::No,
+        };
+        let session = cx.session()?;
+        let workspace = local_workspace(session, &self.workspace)?;
+        let removed = workspaces::remove(session, &workspace, force)?;
+        Ok(RemovedWorkspace {
+            workspace: removed.workspace,
+            saved_as: removed.saved_as,
+            restored_by: removed.restored_by,
+            freed: removed.freed,
+        })
+    }
+}
+
+impl Operation for SnapshotWorkspace {
+    const NAME: &'static str = "snapshot_workspace";
+    const SUMMARY: &'static str = "Save the files and commits of a workspace";
+    const EFFECT: Effect = Effect::Write;
+    type Answer = SavedWorkspace;
+}
+
+impl AppOperation for SnapshotWorkspace {
+    fn run(self, cx: &mut AppContext<'_>) -> Result<SavedWorkspace> {
+        let session = cx.session()?;
+        let workspace = local_workspace(session, &self.workspace)?;
+        let saved = workspaces::snapshot(session, &workspace)?;
+        Ok(SavedWorkspace { id: saved.id.to_string(), commit: saved.commit, left_out: saved.left_out })
+    }
+}
+
+/// Finds a workspace, and refuses one on another machine: its files are not here.
+fn local_workspace(session: &mut Session, reference: &str) -> Result<Workspace> {
+    workspaces::recover_interrupted(session)?;
+    let workspace = session.call(ShowWorkspace { workspace: reference.to_owned() })?.workspace;
+    let machine = workspaces::machine(session)?;
+    if workspace.machine == machine {
+        return Ok(workspace);
+    }
+    Err(Error::refused(format!("workspace {} is on the machine {}, not on {machine}", workspace.id, workspace.machine))
+        .hint(format!("run the command, or a server, on {}", workspace.machine)))
+}
