@@ -9,8 +9,8 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorkflowId, WorktreeId};
 use crate::model::{
-    AgentStatus, CandidateQuery, Candidates, DependencyKind, Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus,
-    WorkspaceQuery,
+    Agent, AgentStatus, CandidateQuery, Candidates, DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowQuery,
+    WorkflowStatus, WorkspaceQuery,
 };
 use crate::op::{AgentView, LeaseView, MessageView};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
@@ -132,7 +132,12 @@ impl StoreOperation for ShowWorkStatus {
         for (status, tasks) in statuses.into_iter().zip(&mut in_status) {
             tasks.retain(|task| needs_attention(status, &of_tasks[&task.workflow_id]));
         }
-        let groups = self.groups(cx, in_status.iter().flatten().chain(&ready).cloned().collect())?;
+        let mut agents = cx.tx.agent_list()?;
+        let names = Names::of(&agents);
+        let held = cx.tx.lease_list(None)?;
+        let reader = agents::known_caller(cx)?;
+        let known = Known { workflows: &of_tasks, names: &names, leases: &held, reader: reader.as_ref() };
+        let groups = self.groups(cx, in_status.iter().flatten().chain(&ready).cloned().collect(), &known)?;
         let [mut questions, mut dead, in_progress, mut waiting, paused] = in_status;
         waiting.extend(paused);
         let (mut stuck, mut working) = split_silent(cx, in_progress)?;
@@ -143,9 +148,6 @@ impl StoreOperation for ShowWorkStatus {
             ..WorkflowQuery::default()
         })?;
         workflows.retain(|workflow| transfer::mark(workflow).is_none());
-        let mut agents = cx.tx.agent_list()?;
-        let names = Names::of(&agents);
-        let held = cx.tx.lease_list(None)?;
         let held_tasks = lease::tasks_of(cx, &held)?;
         let leases = LeaseView::all(cx.now, &held, &held_tasks, &names);
         let here: Vec<AgentId> = leases
@@ -161,7 +163,7 @@ impl StoreOperation for ShowWorkStatus {
         });
         let mut issues = leases;
         issues.retain(|seen| seen.lease.subject.parse::<TaskId>().is_err() && is_here(&seen.lease.worktree_id));
-        let (messages, unread) = match agents::known_caller(cx)? {
+        let (messages, unread) = match reader {
             Some(reader) => {
                 let waiting = cx.tx.message_list(&reader.id, cx.now, 0, self.limit)?;
                 let messages = waiting.into_iter().map(|message| MessageView::named(message, &names)).collect();
@@ -204,9 +206,19 @@ impl StoreOperation for ShowWorkStatus {
     }
 }
 
+/// What was read already when the groups are made.
+struct Known<'a> {
+    /// The workflows of the live tasks.
+    workflows: &'a BTreeMap<WorkflowId, Workflow>,
+    names: &'a Names,
+    leases: &'a [Lease],
+    /// The caller, if it is an agent of the store.
+    reader: Option<&'a Agent>,
+}
+
 impl ShowWorkStatus {
     /// Sorts the live tasks, and what else needs a person, into groups.
-    fn groups(&self, cx: &mut OpContext<'_>, mut tasks: Vec<Task>) -> Result<Vec<Group>> {
+    fn groups(&self, cx: &mut OpContext<'_>, mut tasks: Vec<Task>, known: &Known<'_>) -> Result<Vec<Group>> {
         // A caller that wants no entries wants the totals alone, often.
         if self.limit == 0 {
             return Ok(Vec::new());
@@ -222,13 +234,16 @@ impl ShowWorkStatus {
             limit: MAX_SCAN,
             ..WorkflowQuery::default()
         };
-        let mut workflows = view::workflows_of(cx, &tasks)?;
+        let mut workflows = known.workflows.clone();
+        let others: Vec<&Task> = tasks.iter().filter(|task| !workflows.contains_key(&task.workflow_id)).collect();
+        if !others.is_empty() {
+            workflows.extend(view::workflows_of(cx, others)?);
+        }
         workflows.extend(cx.tx.workflow_list(&live)?.into_iter().map(|one| (one.id.clone(), one)));
         workflows.retain(|_, workflow| transfer::mark(workflow).is_none());
-        let names = Names::of(&cx.tx.agent_list()?);
-        let leases = cx.tx.lease_list(None)?.into_iter().filter_map(|lease| {
-            let holder = names.get(lease.holder.as_ref()?);
-            Some((lease.subject.parse().ok()?, (lease, holder)))
+        let leases = known.leases.iter().filter_map(|lease| {
+            let holder = known.names.get(lease.holder.as_ref()?);
+            Some((lease.subject.parse().ok()?, (lease.clone(), holder)))
         });
         let leases = leases.collect();
         let workspaces = cx.tx.workspace_list(&WorkspaceQuery {
@@ -236,11 +251,11 @@ impl ShowWorkStatus {
             limit: MAX_SCAN,
             ..WorkspaceQuery::default()
         })?;
-        let messages = match agents::known_caller(cx)? {
+        let messages = match known.reader {
             Some(reader) => cx.tx.message_list(&reader.id, cx.now, 0, MAX_SCAN)?,
             None => Vec::new(),
         };
-        let messages: Vec<_> = messages.into_iter().map(|message| MessageView::named(message, &names)).collect();
+        let messages: Vec<_> = messages.into_iter().map(|message| MessageView::named(message, known.names)).collect();
         let facts = Facts {
             now: cx.now,
             tasks: &tasks,
