@@ -163,14 +163,7 @@ impl StoreOperation for ShowWorkStatus {
         });
         let mut issues = leases;
         issues.retain(|seen| seen.lease.subject.parse::<TaskId>().is_err() && is_here(&seen.lease.worktree_id));
-        let (messages, unread) = match reader {
-            Some(reader) => {
-                let waiting = cx.tx.message_list(&reader.id, cx.now, 0, self.limit)?;
-                let messages = waiting.into_iter().map(|message| MessageView::named(message, &names)).collect();
-                (messages, cx.tx.message_count(&reader.id, cx.now)?)
-            }
-            None => (Vec::new(), 0),
-        };
+        let (messages, unread) = self.inbox(cx, reader.as_ref(), &names)?;
         let limit = usize::try_from(self.limit).unwrap_or(usize::MAX);
         let totals = Totals {
             questions: truncate(&mut questions, limit),
@@ -217,6 +210,14 @@ struct Known<'a> {
 }
 
 impl ShowWorkStatus {
+    /// Returns the messages that wait for the caller, and how many there are.
+    fn inbox(&self, cx: &mut OpContext<'_>, reader: Option<&Agent>, names: &Names) -> Result<(Vec<MessageView>, u64)> {
+        let Some(reader) = reader else { return Ok((Vec::new(), 0)) };
+        let waiting = cx.tx.message_list(&reader.id, cx.now, 0, self.limit)?;
+        let messages = waiting.into_iter().map(|message| MessageView::named(message, names)).collect();
+        Ok((messages, cx.tx.message_count(&reader.id, cx.now)?))
+    }
+
     /// Sorts the live tasks, and what else needs a person, into groups.
     fn groups(&self, cx: &mut OpContext<'_>, mut tasks: Vec<Task>, known: &Known<'_>) -> Result<Vec<Group>> {
         // A caller that wants no entries wants the totals alone, often.
