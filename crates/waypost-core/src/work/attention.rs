@@ -112,7 +112,8 @@ pub fn group(facts: &Facts<'_>, limit: usize) -> Vec<Group> {
     facts.workspaces.iter().filter_map(workspace_row).for_each(&mut add);
     facts.messages.iter().map(message_row).for_each(&mut add);
     let finish = |(kind, mut rows): (GroupKind, Vec<Row>)| {
-        rows.sort_by(|one, other| (one.since, &one.id).cmp(&(other.since, &other.id)));
+        // Ids are random: rows of the same time are in the order of their names.
+        rows.sort_by(|one, other| (one.since, &one.name, &one.id).cmp(&(other.since, &other.name, &other.id)));
         if kind == GroupKind::Done {
             rows.reverse();
         }
