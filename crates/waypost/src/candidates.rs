@@ -110,8 +110,8 @@ fn in_ledgers(place: &Place, noun: Noun, prefix: &str) -> Result<Vec<Candidate>>
 }
 
 fn issue_types(place: &Place) -> Result<Vec<Candidate>> {
-    const USUAL: [&str; 5] = ["bug", "feature", "task", "epic", "chore"];
-    let mut types: Vec<String> = USUAL.map(str::to_owned).to_vec();
+    const COMMON_TYPES: [&str; 5] = ["bug", "feature", "task", "epic", "chore"];
+    let mut types: Vec<String> = COMMON_TYPES.map(str::to_owned).to_vec();
     if let Ok(ledger) = Ledger::open_to_read(place) {
         let now = ledger.now();
         let used = ledger.with_index(|index| index.counts(now))?.open_by_type;
