@@ -14,7 +14,6 @@ pub mod escape;
 pub mod id;
 pub mod layout;
 pub mod ledger;
-pub mod memory;
 pub mod model;
 pub mod nearest;
 pub mod op;

@@ -14,7 +14,6 @@ use waypost_core::clock::Clock;
 use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, TaskId, WorktreeId};
-use waypost_core::memory::MemoryStore;
 use waypost_core::model::{
     CheckpointKind, DependencyKind, Event, EventQuery, MessageState, Repository, Role, TaskStatus, Vcs, WorkflowQuery,
     WorkflowStatus, Worktree,
@@ -32,6 +31,7 @@ use waypost_core::work::plan::{Plan, PlannedTask};
 use waypost_store::postgres::{self, PostgresStore};
 use waypost_store::sqlite::{Options, SqliteStore};
 use waypost_testkit::Postgres;
+use waypost_testkit::memory::MemoryStore;
 
 #[derive(Clone)]
 struct SetClock(Arc<AtomicI64>);

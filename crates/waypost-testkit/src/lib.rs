@@ -5,6 +5,7 @@
 
 mod chance;
 mod corpus;
+pub mod memory;
 mod model;
 mod postgres;
 mod run;

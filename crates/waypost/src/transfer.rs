@@ -4,9 +4,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-use waypost_core::engine;
 use waypost_core::id::WorkflowId;
-use waypost_core::memory::MemoryStore;
 use waypost_core::model::{Workflow, WorkflowQuery, WorkflowStatus};
 use waypost_core::op::{
     DumpWorkflow, FreezeWorkflow, ListLeases, ListWorkflows, RetireWorkflow, ShowWorkflow, TakeWorkflow,
@@ -16,7 +14,6 @@ use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::place::Location;
 use crate::session::Session;
-use crate::system::{SystemEntropy, clock};
 
 /// A request to move workflows.
 #[derive(Clone, Debug, Default)]
@@ -113,8 +110,6 @@ fn plan(source: &mut Session, destination: &mut Session, request: &Move) -> Resu
     let mut outcome = Outcome::default();
     let (from, to) = (name(source), name(destination));
     let held = held(source)?;
-    // Takes the part of a destination that does not exist.
-    let mut empty = MemoryStore::new(clock(&destination.place.variables)?);
     for workflow in chosen(source, &request.workflows)? {
         let dump = source.read(DumpWorkflow { workflow: workflow.id.clone() })?;
         let holders: Vec<_> =
@@ -126,7 +121,7 @@ fn plan(source: &mut Session, destination: &mut Session, request: &Move) -> Resu
         }
         let take = TakeWorkflow { dump, from: from.clone(), into: to.clone(), dry_run: true };
         let answer = if destination.is_absent() {
-            engine::write(&mut empty, destination.caller(), &mut SystemEntropy, None, take)
+            take.check_empty_destination(destination.caller())
         } else {
             destination.write(take)
         };

@@ -10,13 +10,13 @@ use waypost_core::clock::{Clock, Reading};
 use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
-use waypost_core::memory::MemoryStore;
 use waypost_core::model::{CheckpointKind, Event, EventQuery, Repository, Vcs, Worktree};
 use waypost_core::op::{AddCheckpoint, AddWorkflow, ClaimTask, FinishTask, RegisterAgent, SendMessage, StoreOperation};
 use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::Plan;
+use waypost_testkit::memory::MemoryStore;
 
 /// The name of the caller that is a person; all other names are agents.
 pub(crate) const PERSON: &str = "person";

@@ -11,12 +11,12 @@ mod server;
 mod verbs;
 
 use waypost_core::clock::FixedClock;
-use waypost_core::memory::MemoryStore;
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::SqliteStore;
 use waypost_store::{postgres, sqlite};
+use waypost_testkit::memory::MemoryStore;
 
 /// Generates a test for each case and backend. The cases of `databases` need a database that checks constraints.
 macro_rules! conformance {

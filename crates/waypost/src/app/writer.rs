@@ -276,11 +276,11 @@ mod tests {
     use waypost_core::clock::FixedClock;
     use waypost_core::context::Standing;
     use waypost_core::id::{RepositoryId, WorktreeId};
-    use waypost_core::memory::MemoryStore;
     use waypost_core::model::{Repository, Vcs, WorkflowQuery, Worktree};
     use waypost_core::op::TABLE;
     use waypost_core::time::Timestamp;
     use waypost_store::sqlite::{self, SqliteStore};
+    use waypost_testkit::memory::MemoryStore;
 
     use super::*;
 

@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use crate::context::{OpContext, Standing};
+use crate::context::{Caller, OpContext, Standing};
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, WorkflowId};
 use crate::model::{Reach, Source, Workflow, WorkflowQuery, WorkflowStatus, kind};
@@ -160,14 +160,14 @@ fn repositories(cx: &mut OpContext<'_>, named: &[String]) -> Result<Vec<Reposito
     if found.is_empty() {
         found.push(cx.caller.repository.id.clone());
     }
-    check_several(cx, &found)?;
+    check_several(cx.caller, &found)?;
     Ok(found)
 }
 
 /// Refuses several repositories in a store that belongs to one.
-pub(crate) fn check_several(cx: &OpContext<'_>, repositories: &[RepositoryId]) -> Result<()> {
-    let is_own = |id: &RepositoryId| *id == cx.caller.repository.id;
-    if cx.caller.is_shared || (repositories.len() <= 1 && repositories.iter().all(is_own)) {
+pub(crate) fn check_several(caller: &Caller, repositories: &[RepositoryId]) -> Result<()> {
+    let is_own = |id: &RepositoryId| *id == caller.repository.id;
+    if caller.is_shared || (repositories.len() <= 1 && repositories.iter().all(is_own)) {
         return Ok(());
     }
     Err(Error::refused(

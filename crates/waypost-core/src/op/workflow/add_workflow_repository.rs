@@ -36,7 +36,7 @@ impl StoreOperation for AddWorkflowRepository {
         let mut all = cx.tx.workflow_repository_list(&workflow.id)?;
         if !all.contains(&repository) {
             all.push(repository.clone());
-            add_workflow::check_several(cx, &all)?;
+            add_workflow::check_several(cx.caller, &all)?;
             cx.tx.workflow_repository_put(&workflow.id, &repository)?;
             cx.event(kind::WORKFLOW_REPOSITORY_ADDED, workflow.id.as_str(), json!({ "repository": repository }))?;
         }

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::add_workflow::check_several;
-use crate::context::OpContext;
+use crate::context::{Caller, OpContext};
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, CheckpointId, TaskId};
 use crate::model::{Agent, AgentStatus, Checkpoint, Event, Lease, Message, NewEvent, Task, WorkflowQuery, kind};
@@ -55,6 +55,12 @@ impl StoreOperation for TakeWorkflow {
 }
 
 impl TakeWorkflow {
+    /// Checks that an empty store, which may not exist yet, would accept the workflow.
+    pub fn check_empty_destination(&self, caller: &Caller) -> Result<Taken> {
+        check_several(caller, &self.dump.concerns)?;
+        Ok(Taken { is_new: true })
+    }
+
     fn import(self, cx: &mut OpContext<'_>) -> Result<Taken> {
         let TakeWorkflow { mut dump, from, into, dry_run } = self;
         let id = dump.workflow.id.clone();
@@ -66,7 +72,7 @@ impl TakeWorkflow {
                 return Ok(Taken { is_new: false });
             }
         }
-        check_several(cx, &dump.concerns)?;
+        check_several(cx.caller, &dump.concerns)?;
         check_name(cx, &dump)?;
         if dry_run {
             return Ok(Taken { is_new: true });

@@ -4,20 +4,20 @@ use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-use crate::clock::{Anchor, Clock, Reading, Remembered};
-use crate::error::{Error, Result};
-use crate::id::{
+use waypost_core::clock::{Anchor, Clock, Reading, Remembered};
+use waypost_core::error::{Error, Result};
+use waypost_core::id::{
     AgentId, CheckpointId, JobId, MessageId, RepositoryId, TaskId, TemplateId, WorkflowId, WorkspaceId, WorktreeId,
 };
-use crate::model::{
+use waypost_core::model::{
     Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, DeferredChanges, Dependency, DependencyKind, Event,
     EventQuery, Job, JobQuery, Lease, LogPiece, Machine, Message, MessageState, NewEvent, Notice, Progress, Reach,
     Repository, SavedAnswer, Summary, Task, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace,
     WorkspaceQuery, Worktree,
 };
-use crate::page::Cursor;
-use crate::store::{Store, Tx};
-use crate::time::Timestamp;
+use waypost_core::page::Cursor;
+use waypost_core::store::{Store, Tx};
+use waypost_core::time::Timestamp;
 
 /// A store in memory.
 pub struct MemoryStore {
