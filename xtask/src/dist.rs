@@ -25,13 +25,13 @@ pub(crate) fn build() -> Result {
     let graph = Graph::read(&[&host])?;
     let program = graph.own(PROGRAM_PACKAGE)?;
     let contained = contained(&graph, program, &host)?;
-    run(&mut cargo(["build", "--release", "--locked", "--package", PROGRAM_PACKAGE, "--bin", PROGRAM]))?;
+    run(&mut cargo(["build", "--profile", "dist", "--locked", "--package", PROGRAM_PACKAGE, "--bin", PROGRAM]))?;
 
     let version = &graph.packages[program].version;
     let name = format!("{PROGRAM}-{version}-{host}");
     let packages = target().join("packages");
     let content = packages.join(&name);
-    stage_contents(&target().join("release").join(PROGRAM), &license_texts(&graph, &contained)?, &content)?;
+    stage_contents(&target().join("dist").join(PROGRAM), &license_texts(&graph, &contained)?, &content)?;
     let sbom = format!("{name}.cdx.json");
     let sbom_text = sbom_of(&graph, program, &contained, &checksums(&root())?)?;
     write(&packages.join(&sbom), format!("{sbom_text:#}\n").as_bytes())?;

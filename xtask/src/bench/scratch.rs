@@ -13,20 +13,20 @@ pub(super) struct Scratch {
     /// A program that does nothing, as the baseline.
     pub(super) trivial: PathBuf,
     way: PathBuf,
-    release: PathBuf,
+    programs: PathBuf,
     home: PathBuf,
 }
 
 impl Scratch {
     /// Builds the programs and creates the directories.
     pub(super) fn prepare() -> Result<Self> {
-        run(&mut cargo(["build", "--release", "--locked", "--package", "waypost-cli"]))?;
+        run(&mut cargo(["build", "--profile", "dist", "--locked", "--package", "waypost-cli"]))?;
         let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-        let (dir, release) = (target.join("bench"), target.join("release"));
-        let (home, way) = (dir.join("home"), release.join("way"));
+        let (dir, programs) = (target.join("bench"), target.join("dist"));
+        let (home, way) = (dir.join("home"), programs.join("way"));
         create_dir(&home)?;
         let trivial = trivial_program(&dir)?;
-        Ok(Self { dir, trivial, way, release, home })
+        Ok(Self { dir, trivial, way, programs, home })
     }
 
     /// Returns a `way` command in a directory.
@@ -49,8 +49,8 @@ impl Scratch {
     pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
         let name = format!("bench-{name}");
         let packages = ["--package", "waypost-cli", "--package", "waypost-bench"];
-        run(cargo(["build", "--release", "--locked", "--bin", "way", "--bin", &name]).args(packages))?;
-        Ok(self.release.join(name))
+        run(cargo(["build", "--profile", "dist", "--locked", "--bin", "way", "--bin", &name]).args(packages))?;
+        Ok(self.programs.join(name))
     }
 
     /// Returns a git repository of this name.
