@@ -257,6 +257,15 @@ pub struct Place {
 }
 
 impl Place {
+    /// Returns a private directory for temporary copies.
+    pub fn scratch_dir(&self) -> PathBuf {
+        match (&self.checkout, &self.home) {
+            (Some(checkout), _) => checkout.private_dir.to_path_buf(),
+            (None, Some((home, _))) => home.clone(),
+            (None, None) => self.cwd.clone(),
+        }
+    }
+
     /// Resolves the place of a directory, as `way` does when it starts there, for a program that embeds the library. Nothing
     /// is written. Variables of git, such as `GIT_DIR`, are not used: they concern the directory of the process.
     ///

@@ -34,6 +34,7 @@ use waypost::transfer::Moved;
   way import backlog . --dry-run
   way import taskmaster .taskmaster/tasks/tasks.json
   task export | way import taskwarrior - --update
+  way import vibe-kanban ~/.local/share/vibe-kanban/db.sqlite
   way import caw ~/.caw/workflows.db --dry-run
   way import langgraph ~/.agentos/issue_workflow.db --thread fix-login
   way import pedrocli postgres://pedrocli@localhost/pedrocli
@@ -45,6 +46,7 @@ Formats of issues:
   backlog      directory of Backlog.md, or one of its tasks
   taskmaster   tasks.json; subtasks become children
   taskwarrior  output of task export
+  vibe-kanban  its database, or its tasks as JSON
 
 Programs with workflows:
   caw          its database; keeps ids. Templates are imported too, and in a shared store repositories
@@ -53,7 +55,7 @@ Programs with workflows:
   agentdb      directory with the tables of agentdb.duckdb, which DuckDB exported as JSON"
 )]
 pub(crate) struct Args {
-    /// Format: beads, github, backlog, taskmaster, taskwarrior, caw, langgraph, pedrocli or agentdb [default: detected]
+    /// Format: beads, github, backlog, taskmaster, taskwarrior, vibe-kanban, caw, langgraph, pedrocli or agentdb [default: detected]
     #[arg(value_name = "FORMAT")]
     first: OsString,
     /// File or directory to import; - for standard input; for pedrocli also a postgres:// URL
@@ -105,7 +107,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers_to_change(&[], args.dry_run)?;
     let busy = cx.ui.busy("Importing issues");
     let ledger = ledger_cx.place.ledger().map(|(ledger, _)| ledger);
-    let (sources, format) = import::sources(path, format, ledger.as_deref())?;
+    let (sources, format) = import::sources(path, format, ledger.as_deref(), &ledger_cx.place.scratch_dir())?;
     let mut imported = import::read(format, &sources)?;
     let into = &ledger_cx.ledger.repos()[ledger_cx.ledger.home()].checkout;
     if format.has_project_names()

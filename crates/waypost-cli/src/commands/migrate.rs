@@ -51,7 +51,9 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let to = target(&ledger_cx, Some(move_to))?;
     let from = from.as_deref().map(|from| target(&ledger_cx, Some(from))).transpose()?;
     let which = Which::parse(filter, ledger_cx.ledger.actor())?;
+    let busy = cx.ui.busy("Moving issues");
     let moved = migrate(&ledger_cx.ledger, from, to, &which, args.dry_run)?;
+    drop(busy);
     let ids: Vec<&str> = moved.iter().map(|entry| entry.issue.id.as_str()).collect();
     cx.ui.answer(&json!({ "moved": ids, "written": !args.dry_run }), |text| {
         let row = |entry: &waypost_ledger::IndexedIssue| vec![styled(BOLD, &entry.issue.id), prose(&entry.issue.title)];
@@ -75,7 +77,9 @@ fn move_home(cx: &mut CommandContext, home: LedgerHome, dry_run: bool) -> Result
             .hint("use -C PATH instead of --repo"));
     }
     let place = cx.place()?;
+    let busy = cx.ui.busy("Moving the ledger");
     let moved = change_home(&place, home, dry_run)?;
+    drop(busy);
     let texts = |paths: &[std::path::PathBuf]| paths.iter().map(|path| path_text::to_text(path)).collect::<Vec<_>>();
     let data = json!({
         "from": moved.from,

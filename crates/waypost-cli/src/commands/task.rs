@@ -268,8 +268,11 @@ struct AskArgs {
     #[command(flatten)]
     epoch: EpochArg,
     /// Question; - for standard input
-    #[arg(long, value_name = "TEXT", allow_hyphen_values = true)]
-    question: String,
+    #[arg(value_name = "TEXT", required_unless_present = "question")]
+    text: Option<String>,
+    /// Question, as an option
+    #[arg(long, value_name = "TEXT", allow_hyphen_values = true, conflicts_with = "text")]
+    question: Option<String>,
 }
 
 /// Answer the question of a task, and make it claimable again
@@ -393,7 +396,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
                 task: args.task.task.clone(),
                 workflow: args.task.within.workflow.clone(),
                 epoch: args.epoch.of(cx, Some(&args.task.task)),
-                question: text_or_stdin(&args.question)?,
+                question: text_or_stdin(args.text.as_ref().or(args.question.as_ref()).map_or("", String::as_str))?,
             };
             let task = cx.session()?.call(operation)?;
             cx.answer_task("Asked", &task)?;

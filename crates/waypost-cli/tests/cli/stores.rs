@@ -309,6 +309,36 @@ fn p33_a_store_of_an_earlier_version_is_opened_and_its_work_continues() {
     assert!(events.iter().zip(1..).all(|(event, sequence)| event["sequence"] == sequence), "{events:?}");
 }
 
+/// A ledger and its index, as programs of these versions wrote them: five issues with a dependency, a comment, a claim, a
+/// closed and a deleted one.
+const LEDGER_1: &str = include_str!("../fixtures/ledger-1.jsonl");
+const INDEX_3: &str = include_str!("../fixtures/index-3.sql");
+
+#[test]
+fn a_ledger_of_an_earlier_version_is_read_and_a_change_keeps_the_other_lines_as_they_were() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["add", "Temporary"]).ok();
+    sandbox.write("repo/.waypost/issues.jsonl", LEDGER_1);
+    let index = std::fs::canonicalize(repo.join(".git/waypost/index.db")).unwrap();
+    std::fs::remove_file(&index).unwrap();
+    rusqlite::Connection::open(&index).unwrap().execute_batch(INDEX_3).unwrap();
+
+    let listed = sandbox.way(&repo, ["list", "--all", "--json"]).data();
+    let ids: Vec<_> = listed.as_array().unwrap().iter().map(|issue| issue["id"].as_str().unwrap()).collect();
+    assert_eq!(ids, ["r-06ilgeuc", "r-t5ad497k", "r-ue845asd", "r-eiwjg3r6"]);
+    let shown = sandbox.way(&repo, ["show", "r-06ilgeuc", "--json"]).data();
+    assert!(shown.to_string().contains("seen on two machines"), "{shown}");
+    assert_eq!(sandbox.way(&repo, ["search", "notes", "--json"]).data()[0]["id"], "r-ue845asd");
+
+    let _ = sandbox.way(&repo, ["update", "r-t5ad497k", "--priority", "0"]).ok();
+    let after = std::fs::read_to_string(repo.join(".waypost/issues.jsonl")).unwrap();
+    let changed: Vec<_> = after.lines().zip(LEDGER_1.lines()).filter(|(now, before)| now != before).collect();
+    assert_eq!(changed.len(), 1, "{changed:?}");
+    assert!(changed[0].0.contains(r#""priority":0"#), "{changed:?}");
+    assert_eq!(after.lines().count(), LEDGER_1.lines().count());
+}
+
 #[test]
 fn reading_does_not_wait_for_a_writer() {
     let sandbox = sandbox();

@@ -13,6 +13,7 @@ mod reader;
 mod taskmaster;
 mod taskwarrior;
 mod update;
+pub mod vibe_kanban;
 
 use std::fmt;
 
@@ -40,12 +41,14 @@ pub enum Format {
     Taskmaster,
     /// `task export`.
     Taskwarrior,
+    /// The database of Vibe Kanban, or its tasks as JSON.
+    VibeKanban,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 5] =
-        [Format::Beads, Format::Github, Format::Backlog, Format::Taskmaster, Format::Taskwarrior];
+    pub const ALL: [Format; 6] =
+        [Format::Beads, Format::Github, Format::Backlog, Format::Taskmaster, Format::Taskwarrior, Format::VibeKanban];
 
     /// Returns its name.
     pub const fn name(self) -> &'static str {
@@ -55,6 +58,7 @@ impl Format {
             Format::Backlog => "backlog",
             Format::Taskmaster => "taskmaster",
             Format::Taskwarrior => "taskwarrior",
+            Format::VibeKanban => "vibe-kanban",
         }
     }
 
@@ -106,6 +110,7 @@ impl Format {
         match () {
             () if taskmaster::has_tasks(&first) => Some(Format::Taskmaster),
             () if is_text("uuid") && is_text("description") && has(&["status"]) => Some(Format::Taskwarrior),
+            () if is_text("id") && is_text("project_id") && has(&["title", "status"]) => Some(Format::VibeKanban),
             () if has(&["number", "title"]) || has(&["number", "state"]) || has(&["title", "createdAt"]) => {
                 Some(Format::Github)
             }
@@ -160,6 +165,7 @@ pub fn read(format: Format, sources: &[Source]) -> Result<Imported> {
                 Format::Github => github::read(source),
                 Format::Taskmaster => taskmaster::read(source),
                 Format::Taskwarrior | Format::Backlog => taskwarrior::read(source),
+                Format::VibeKanban => vibe_kanban::read(source),
             };
             let one = one.map_err(|error| error.within(&source.name))?;
             imported.records.extend(one.records);
@@ -263,6 +269,7 @@ mod tests {
                 "{\"uuid\":\"u\",\"description\":\"d\",\"status\":\"pending\"},\n{\"uuid\":\"v\"}",
                 Some(Format::Taskwarrior),
             ),
+            ("[{\"id\":\"1\",\"project_id\":\"2\",\"title\":\"x\",\"status\":\"todo\"}]", Some(Format::VibeKanban)),
             ("---\r\nid: task-1\r\ntitle: x\r\n---\r\n", Some(Format::Backlog)),
             ("", None),
             ("[]", None),
@@ -276,7 +283,7 @@ mod tests {
         assert_eq!(Format::guess(&[]), None);
         assert_eq!(Format::parse("GitHub").unwrap(), Format::Github);
         assert_eq!(Format::parse("bead").unwrap_err().hints(), ["did you mean beads?"]);
-        assert!(Format::parse("jira").unwrap_err().hints()[0].ends_with("taskmaster and taskwarrior"));
+        assert!(Format::parse("jira").unwrap_err().hints()[0].ends_with("taskwarrior and vibe-kanban"));
     }
 
     #[test]
@@ -288,7 +295,7 @@ mod tests {
             let latin = Source { name: "file".to_owned(), bytes: b"[{\"title\":\"\xe9\"}]".to_vec() };
             assert!(read(format, &[latin]).is_err(), "{format}");
         }
-        for format in [Format::Beads, Format::Github, Format::Taskwarrior] {
+        for format in [Format::Beads, Format::Github, Format::Taskwarrior, Format::VibeKanban] {
             for empty in ["", "\n", "[]", "\u{feff}", "[ ]\r\n"] {
                 let read = read(format, &[source(empty)]).unwrap();
                 assert!(read.records.is_empty() && read.notes.is_empty(), "{format}: {empty:?}");

@@ -91,11 +91,7 @@ pub(super) fn shown(source: &Path) -> String {
 /// Reads everything that a program has at a path.
 pub(super) fn read(session: &Session, program: Program, source: &Path) -> Result<Vec<Source>> {
     let place = &session.place;
-    let scratch = match (&place.checkout, &place.home) {
-        (Some(checkout), _) => checkout.private_dir.to_path_buf(),
-        (None, Some((home, _))) => home.clone(),
-        (None, None) => place.cwd.clone(),
-    };
+    let scratch = place.scratch_dir();
     if program == Program::Pedrocli
         && let Some(url) = source.to_str().filter(|text| is_postgres(text))
     {

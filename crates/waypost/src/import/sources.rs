@@ -4,7 +4,8 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Result, path_text, url_text};
-use waypost_import::issues::{Format, Source};
+use waypost_import::issues::{Format, Source, vibe_kanban};
+use waypost_store::foreign;
 use waypost_workspace::{Checkout, detect};
 
 use crate::environment::Variables;
@@ -28,14 +29,24 @@ const MAX_DEPTH: usize = 8;
 const TOOL_FOLDERS: &[&str] = &["backlog", ".backlog", "tasks", "completed", "archive", "drafts", ".taskmaster"];
 
 /// Reads a file, a folder, or standard input for `-`, and guesses the format if it is not given. Skips `ledger`, the ledger
-/// that is written, in a folder.
-pub fn sources(path: &Path, format: Option<Format>, ledger: Option<&Path>) -> Result<(Vec<Source>, Format)> {
+/// that is written, in a folder. Copies a database that is in use to `scratch` before it reads it.
+pub fn sources(
+    path: &Path,
+    format: Option<Format>,
+    ledger: Option<&Path>,
+    scratch: &Path,
+) -> Result<(Vec<Source>, Format)> {
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
         std::io::stdin()
             .read_to_end(&mut bytes)
             .map_err(|error| Error::invalid("cannot read standard input").because(error))?;
         return with_format(vec![Source { name: "standard input".to_owned(), bytes }], format);
+    }
+    if let Some(file) = vibe_kanban_database(path, format) {
+        let tables = foreign::read(&file, scratch, vibe_kanban::TABLES)?;
+        let source = vibe_kanban::from_tables(file.to_string_lossy().into_owned(), &tables);
+        return Ok((vec![source], Format::VibeKanban));
     }
     if !path.is_dir() {
         let (mut sources, format) = with_format(vec![source(path, &path.to_string_lossy())?], format)?;
@@ -101,6 +112,13 @@ pub fn project(path: &Path, into: &Checkout, variables: &Variables) -> Result<Op
     Ok((!is_own).then(|| name(&checkout)))
 }
 
+/// Returns the database of Vibe Kanban at a path, if it is meant: no other format of issues is a database.
+fn vibe_kanban_database(path: &Path, format: Option<Format>) -> Option<PathBuf> {
+    let is_meant = format.is_none_or(|format| format == Format::VibeKanban);
+    let candidates = [path.to_owned(), path.join(vibe_kanban::DATABASE)];
+    candidates.into_iter().find(|file| is_meant && foreign::is_sqlite(file))
+}
+
 fn with_format(sources: Vec<Source>, format: Option<Format>) -> Result<(Vec<Source>, Format)> {
     match format.or_else(|| Format::guess(&sources)) {
         Some(format) => Ok((sources, format)),
@@ -137,7 +155,7 @@ fn sources_in(dir: &Path, format: Format, ledger: Option<&Path>) -> Result<Vec<S
         }
         Format::Taskmaster => TASKMASTER,
         Format::Beads => BEADS,
-        Format::Github | Format::Taskwarrior => &[],
+        Format::Github | Format::Taskwarrior | Format::VibeKanban => &[],
     };
     let found = files.iter().map(|name| (dir.join(name), name)).find(|(path, _)| path.is_file() && !is_own(path));
     found.map(|(path, name)| source(&path, name)).into_iter().collect()

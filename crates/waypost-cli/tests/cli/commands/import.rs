@@ -402,7 +402,7 @@ fn an_import_that_fails_names_the_reason_and_writes_nothing() {
     sandbox.write(repo.join("both/issues.jsonl"), "{\"id\":\"a\"}\n");
     sandbox.write(repo.join("both/tasks/a.md"), "---\nid: a\n---\n");
     for (args, code, expected) in [
-        ("page.txt", 2, "the formats are beads, github, backlog, taskmaster and taskwarrior"),
+        ("page.txt", 2, "the formats are beads, github, backlog, taskmaster, taskwarrior and vibe-kanban"),
         ("empty", 2, "the format of empty is unknown"),
         ("both", 3, "has files of several tools: backlog, taskmaster, beads"),
         ("nowhere.json", 2, "cannot read nowhere.json"),
@@ -1126,4 +1126,42 @@ fn hostile_databases_are_refused_cleanly_and_bad_rows_are_listed() {
         let shown = sandbox.way(&repo, args).ok().stdout;
         assert!(!shown.contains('\u{1b}'), "{args:?}: {shown:?}");
     }
+}
+
+#[test]
+fn the_database_of_vibe_kanban_is_imported_and_a_second_import_adds_nothing() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let path = sandbox.path("db.sqlite");
+    let theirs = rusqlite::Connection::open(&path).unwrap();
+    theirs
+        .execute_batch(
+            "CREATE TABLE projects (id BLOB PRIMARY KEY, name TEXT NOT NULL);
+             CREATE TABLE tasks (id BLOB PRIMARY KEY, project_id BLOB NOT NULL, title TEXT NOT NULL, description TEXT,
+                 status TEXT NOT NULL, parent_workspace_id BLOB, created_at TEXT, updated_at TEXT);
+             CREATE TABLE workspaces (id BLOB PRIMARY KEY, task_id BLOB);
+             INSERT INTO projects VALUES (x'99999999999999999999999999999999', 'shop');
+             INSERT INTO workspaces VALUES (x'55555555555555555555555555555555', x'11111111111111111111111111111111');
+             INSERT INTO tasks VALUES (x'11111111111111111111111111111111', x'99999999999999999999999999999999',
+                 'Fix the login', 'It loops.', 'inprogress', NULL, '2026-03-01 10:00:00', '2026-03-01 11:00:00');
+             INSERT INTO tasks VALUES (x'22222222222222222222222222222222', x'99999999999999999999999999999999',
+                 'Write a test', NULL, 'done', x'55555555555555555555555555555555', '2026-03-01 10:30:00',
+                 '2026-03-01 12:00:00');",
+        )
+        .unwrap();
+    drop(theirs);
+    let before = std::fs::read(&path).unwrap();
+    for (args, added) in [(["import", "vibe-kanban"].as_slice(), 2), (&["import"], 0)] {
+        let answer = sandbox.way(&repo, args.iter().copied().chain([path.to_str().unwrap(), "--json"])).data();
+        assert_eq!(answer["format"], "vibe-kanban", "{answer}");
+        assert_eq!(answer["counts"]["added"], added, "{answer}");
+        assert_eq!(answer["counts"]["not_carried"], 0, "{answer}");
+    }
+    let issues = sandbox.way(&repo, ["list", "--all", "--json"]).data();
+    let [first, second] = issues.as_array().unwrap().as_slice() else { panic!("{issues}") };
+    assert_eq!((&first["title"], &first["status"]), (&"Fix the login".into(), &"in_progress".into()), "{first}");
+    assert_eq!(first["labels"], serde_json::json!(["project:shop"]), "{first}");
+    assert_eq!((&second["status"], &second["parent_id"]), (&"closed".into(), &first["id"]), "{second}");
+    assert_eq!(second["closed_at"], "2026-03-01T12:00:00.000Z", "{second}");
+    assert_eq!(std::fs::read(&path).unwrap(), before, "their database is not changed");
 }

@@ -185,7 +185,7 @@ fn a_question_waits_for_a_person_and_survives_the_agent_that_asked() {
     let team = Team::with("a: one\n");
     let _ = team.data("task claim --agent ann");
     let _ = team.data("task checkpoint a --agent ann --summary 'read everything'");
-    assert_eq!(team.data("task ask a --agent ann --question 'blue or green?'")["status"], "waiting_input");
+    assert_eq!(team.data("task ask a 'blue or green?' --agent ann")["status"], "waiting_input");
     let error = team.refused(4, "task wait a");
     assert!(error["message"].as_str().unwrap().contains("blue or green?"), "{error}");
     team.pass(100_000);

@@ -128,6 +128,8 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("add_task", "task.files", "--file"), "repeatable, one value each"),
     (Renamed("add_task", "task.repository", "--repo-of"), "--repo is a global option"),
     (Renamed("answer_question", "answer", "<TEXT>"), "the usual name of a text"),
+    (OneRequires("ask_question", "question"), "the text may also stand after the task"),
+    (Extra("task ask", "<TEXT>"), "another way to give the question"),
     (Extra("task assign", "--unassign"), "the operation unassigns a task if no agent is given"),
     (Extra("task claim", "--timeout"), "limits --wait"),
     // Templates.
