@@ -149,7 +149,7 @@ enum Step {
 }
 
 impl Collector<'_> {
-    /// Adds an issue and its open parts, most urgent first. The parts of an issue follow it.
+    /// Adds an issue and its open parts: the most urgent first, then the oldest. The parts of an issue follow it.
     fn add(&mut self, root: Issue) -> Result<()> {
         let mut stack = vec![Step::Enter(Box::new(root), None)];
         while let Some(step) = stack.pop() {
@@ -165,7 +165,8 @@ impl Collector<'_> {
             }
             let mut parts = self.open_parts(&issue)?;
             // The stack reverses the order.
-            parts.sort_by(|one, other| (other.priority, &other.id).cmp(&(one.priority, &one.id)));
+            let order = |issue: &Issue| (issue.priority, issue.created_at, issue.id.clone());
+            parts.sort_by_key(|part| std::cmp::Reverse(order(part)));
             let is_epic = issue.issue_type == "epic" && (parent.is_none() || !parts.is_empty());
             let tasks = self.tasks..self.tasks + 1;
             if is_epic {

@@ -1,15 +1,15 @@
 //! `way serve`
 
 use std::io::ErrorKind;
-use std::net::{IpAddr, SocketAddr, TcpListener};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::os::unix::fs::PermissionsExt as _;
-use std::os::unix::net::UnixListener;
+use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::json;
+use serde_json::{Value, json};
 use waypost_core::{Error, Result, path_text};
 use waypost_fs::{FileLock, create_private_dir};
 use waypost_server::http::{Config, Listener, serve};
@@ -67,62 +67,118 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             Error::invalid(format!("{wrong:?} is not a host name")).hint("use a name such as way.example.org:8443")
         );
     }
-    let app = App::group_commit(&place)?;
-    let tokens = Tokens::of(&place)?;
-    let token_path = tokens.ensure_owner_token()?;
-    let tcp = TcpListener::bind(SocketAddr::new(args.listen, args.port)).map_err(|error| {
-        let is_in_use = error.kind() == ErrorKind::AddrInUse;
-        let error = Error::unavailable(format!("cannot listen on port {}", args.port)).because(error);
-        if is_in_use { error.hint("choose another port, or any free one with --port 0") } else { error }
-    })?;
-    let address = tcp.local_addr().map_err(|error| Error::unavailable("cannot listen").because(error))?;
-    let (unix, path, _lock) = bind_socket(&place, args.socket.as_deref())?;
-    let url = format!("http://{address}");
-    let code = args.open.then(|| random_hex(32));
-    let login = code.as_ref().map(|code| format!("{url}/login?code={code}"));
-    let data = json!({
-        "url": url,
-        "socket": path_text::to_text(&path),
-        "token": path_text::to_text(&token_path),
-        "login": login,
-        "store": place.store()?.location.to_string(),
-        "pid": std::process::id(),
-    });
-    cx.ui.answer(&data, |text| {
+    let server = Server::bind(&place, args)?;
+    cx.ui.answer(&server.data, |text| {
         let mut rows = vec![
-            vec![styled(BOLD, "url"), cell(&url)],
-            vec![styled(BOLD, "socket"), cell(format!("unix:{}", path.display()))],
-            vec![styled(BOLD, "token"), cell(format!("in {}", token_path.display()))],
+            vec![styled(BOLD, "url"), cell(&server.url)],
+            vec![styled(BOLD, "socket"), cell(format!("unix:{}", server.path.display()))],
+            vec![styled(BOLD, "token"), cell(format!("in {}", server.token_path.display()))],
         ];
-        rows.extend(login.as_ref().map(|login| vec![styled(BOLD, "browser"), cell(login)]));
+        rows.extend(server.login().map(|login| vec![styled(BOLD, "browser"), cell(login)]));
         text.table(&rows);
     })?;
-    let app = Arc::new(app);
-    let (jobs, provers) = (Arc::clone(&app), Arc::clone(&app));
-    let tokens = Arc::new(tokens);
-    let (known, owners) = (Arc::clone(&tokens), Arc::clone(&tokens));
-    let served = serve(
-        app,
-        Config {
-            listeners: vec![Listener::Tcp(tcp), Listener::Unix(unix)],
-            allowed_hosts: args.allowed_hosts.clone(),
-            lookup: Box::new(move |secret| Ok(tokens.lookup(secret))),
-            lookup_in_store: Box::new(move |secret| jobs.grant_of_job(secret)),
-            answer: Box::new(move |challenge| match known.find_hash(|hash| challenge.answer(&hash)) {
-                Some(proof) => Ok(Some(proof)),
-                None => provers.answer_for_job(challenge),
-            }),
-            owner_hash: Box::new(move || owners.owner_hash()),
-            actor: place.actor(),
-            uid: rustix::process::geteuid().as_raw(),
+    server.serve(log_line, None).map(|()| ExitCode::SUCCESS)
+}
+
+impl Args {
+    /// Returns the options of a server for a browser on this machine, on any free port.
+    pub(crate) fn for_browser() -> Args {
+        let listen = IpAddr::V4(Ipv4Addr::LOCALHOST);
+        Args { port: 0, listen, allowed_hosts: Vec::new(), socket: None, open: true }
+    }
+}
+
+/// A server that listens, and does not answer yet.
+pub(crate) struct Server {
+    /// How to reach it, for programs.
+    pub(crate) data: Value,
+    place: Place,
+    app: App,
+    tokens: Tokens,
+    tcp: TcpListener,
+    unix: UnixListener,
+    path: PathBuf,
+    _lock: FileLock,
+    url: String,
+    token_path: PathBuf,
+    code: Option<String>,
+    allowed_hosts: Vec<String>,
+}
+
+impl Server {
+    /// Opens the store and listens.
+    pub(crate) fn bind(place: &Place, args: &Args) -> Result<Server> {
+        let app = App::group_commit(place)?;
+        let tokens = Tokens::of(place)?;
+        let token_path = tokens.ensure_owner_token()?;
+        let tcp = TcpListener::bind(SocketAddr::new(args.listen, args.port)).map_err(|error| {
+            let is_in_use = error.kind() == ErrorKind::AddrInUse;
+            let error = Error::unavailable(format!("cannot listen on port {}", args.port)).because(error);
+            if is_in_use { error.hint("choose another port, or any free one with --port 0") } else { error }
+        })?;
+        let address = tcp.local_addr().map_err(|error| Error::unavailable("cannot listen").because(error))?;
+        let (unix, path, lock) = bind_socket(place, args.socket.as_deref())?;
+        let url = format!("http://{address}");
+        let code = args.open.then(|| random_hex(32));
+        let mut server = Server {
+            data: Value::Null,
+            place: place.clone(),
+            app,
+            tokens,
+            tcp,
+            unix,
+            path,
+            _lock: lock,
+            url,
+            token_path,
             code,
-            log: Box::new(log_line),
-            stop: None,
-        },
-    );
-    // A failure is harmless: the next server replaces a stale socket.
-    let _ = std::fs::remove_file(&path);
-    served.map(|()| ExitCode::SUCCESS)
+            allowed_hosts: args.allowed_hosts.clone(),
+        };
+        server.data = json!({
+            "url": server.url,
+            "socket": path_text::to_text(&server.path),
+            "token": path_text::to_text(&server.token_path),
+            "login": server.login(),
+            "store": place.store()?.location.to_string(),
+            "pid": std::process::id(),
+        });
+        Ok(server)
+    }
+
+    /// Returns the address at which one browser can log in.
+    pub(crate) fn login(&self) -> Option<String> {
+        self.code.as_ref().map(|code| format!("{}/login?code={code}", self.url))
+    }
+
+    /// Serves until the other end of `stop` is closed; without one, until SIGTERM or SIGINT.
+    pub(crate) fn serve(self, log: impl Fn(&Value) + Send + Sync + 'static, stop: Option<UnixStream>) -> Result<()> {
+        let app = Arc::new(self.app);
+        let (jobs, provers) = (Arc::clone(&app), Arc::clone(&app));
+        let tokens = Arc::new(self.tokens);
+        let (known, owners) = (Arc::clone(&tokens), Arc::clone(&tokens));
+        let served = serve(
+            app,
+            Config {
+                listeners: vec![Listener::Tcp(self.tcp), Listener::Unix(self.unix)],
+                allowed_hosts: self.allowed_hosts,
+                lookup: Box::new(move |secret| Ok(tokens.lookup(secret))),
+                lookup_in_store: Box::new(move |secret| jobs.grant_of_job(secret)),
+                answer: Box::new(move |challenge| match known.find_hash(|hash| challenge.answer(&hash)) {
+                    Some(proof) => Ok(Some(proof)),
+                    None => provers.answer_for_job(challenge),
+                }),
+                owner_hash: Box::new(move || owners.owner_hash()),
+                actor: self.place.actor(),
+                uid: rustix::process::geteuid().as_raw(),
+                code: self.code,
+                log: Box::new(log),
+                stop,
+            },
+        );
+        // A failure is harmless: the next server replaces a stale socket.
+        let _ = std::fs::remove_file(&self.path);
+        served
+    }
 }
 
 /// Answers on the socket of a job. Only the token of the job is valid there: any process of the user can connect.

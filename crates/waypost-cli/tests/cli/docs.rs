@@ -5,8 +5,8 @@
 //! is run without being shown. In a block `console,norun`, and in `code`, commands of `way` are parsed only.
 //!
 //! Output is compared after these steps: ids are numbered in the order in which they appear on the page, the home directory
-//! is `/home/ada`, every time and duration equals every other, and so do runs of spaces. `…` stands for any text, and a line
-//! that is only `…` for any number of lines. `UPDATE_EXPECT=1` rewrites the output that differs.
+//! is `/home/ada`, every time and duration equals every other, and so do ids of commits and runs of spaces. `…` stands for
+//! any text, and a line that is only `…` for any number of lines. `UPDATE_EXPECT=1` rewrites the output that differs.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -222,10 +222,22 @@ fn comparable(line: &str) -> String {
         let is_time = word == "now" || is_moment(core) || is_duration(core);
         let is_second_time = (is_time || word == "ago") && words.last() == Some(&"TIME");
         if !is_second_time {
-            words.push(if is_time { "TIME" } else { word });
+            words.push(if is_time {
+                "TIME"
+            } else if is_commit(word) {
+                "COMMIT"
+            } else {
+                word
+            });
         }
     }
     words.join(" ")
+}
+
+/// Returns whether a word is the shortened id of a commit.
+fn is_commit(word: &str) -> bool {
+    let is_digit = |char: char| char.is_ascii_digit() || ('a'..='f').contains(&char);
+    word.len() == 12 && word.chars().all(is_digit)
 }
 
 fn is_duration(word: &str) -> bool {
@@ -427,6 +439,7 @@ fn a_difference_is_found_and_times_ids_and_gaps_are_not_differences() {
     assert!(!lines_match(&expected(&["made … in here"]), &["made x in there"]));
     assert!(!lines_match(&expected(&["a"]), &["a", "b"]) && !lines_match(&expected(&["a", "b"]), &["a"]));
     assert!(!line_matches("2 issues", "3 issues") && !line_matches("P1", "P2"));
+    assert!(line_matches("as 0123456789ab", "as ba9876543210") && !line_matches("as abc", "as bcd"));
     assert_eq!(ids("Added shop-1a2b3c4d (wf_0123456789ab), sub-commands"), ["shop-1a2b3c4d", "wf_0123456789ab"]);
     let page = "<!-- $ cd x -->\n```console\n$ a <<E   # note\n> b\nout\n$ c\n```\n```console,norun\n$ d\n```\n";
     let found: Vec<_> = steps(page).into_iter().map(|step| (step.command, step.expected.len(), step.at)).collect();

@@ -32,4 +32,4 @@ pub use identity::{
     worktree_id,
 };
 pub use probe::is_same_place;
-pub use run::{NetworkOptions, git_version, init_git, run_editor, run_step};
+pub use run::{BackgroundStep, NetworkOptions, Step, StepResult, git_version, init_git, run_editor};

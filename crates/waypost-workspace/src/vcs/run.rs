@@ -707,29 +707,100 @@ pub(crate) fn open_pull_request(checkout: &Path, branch: &str, title: &str) -> R
         .ok_or_else(|| Error::unavailable("gh did not print the URL of the pull request").because(output))
 }
 
-/// Runs a program with additional environment variables; an empty value unsets one. Returns its exit code and its
-/// output, both streams.
-pub fn run_step(
-    program: &Path,
-    arguments: &[&str],
-    dir: &Path,
-    variables: &[(String, PathBuf)],
-) -> Result<(Option<i32>, String)> {
-    let mut command = Command::new(program);
-    command.args(arguments).current_dir(dir).stdin(Stdio::null());
-    for variable in GIT_VARIABLES {
-        command.env_remove(variable);
-    }
-    for (name, value) in variables {
-        if value.as_os_str().is_empty() {
-            command.env_remove(name);
-        } else {
-            command.env(name, value);
+/// A program that `way demo` runs as its user would.
+#[derive(Clone, Copy)]
+pub struct Step<'a> {
+    /// The program.
+    pub program: &'a Path,
+    /// Its arguments.
+    pub arguments: &'a [&'a str],
+    /// The directory it runs in.
+    pub dir: &'a Path,
+    /// Additional environment variables; an empty value unsets one.
+    pub variables: &'a [(OsString, OsString)],
+}
+
+/// The result of a [`Step`].
+#[derive(Clone, Debug)]
+pub struct StepResult {
+    /// Its exit code; none if a signal ended it.
+    pub code: Option<i32>,
+    /// Its standard output.
+    pub stdout: String,
+    /// Its standard error.
+    pub stderr: String,
+}
+
+impl Step<'_> {
+    fn command(&self) -> Command {
+        let mut command = Command::new(self.program);
+        command.args(self.arguments).current_dir(self.dir).stdin(Stdio::null());
+        for variable in GIT_VARIABLES {
+            command.env_remove(variable);
         }
+        for (name, value) in self.variables {
+            if value.is_empty() {
+                command.env_remove(name);
+            } else {
+                command.env(name, value);
+            }
+        }
+        command
     }
-    let output = command
-        .output()
-        .map_err(|error| Error::unavailable(format!("cannot start {}", program.display())).because(error))?;
-    let printed = [output.stdout, output.stderr].concat();
-    Ok((output.status.code(), String::from_utf8_lossy(&printed).into_owned()))
+
+    fn cannot_start(&self, error: std::io::Error) -> Error {
+        Error::unavailable(format!("cannot start {}", self.program.display())).because(error)
+    }
+
+    /// Runs it until it ends. `on_line` gets each line of its standard output as soon as it is printed.
+    pub fn run(&self, on_line: &mut dyn FnMut(&str)) -> Result<StepResult> {
+        let mut command = self.command();
+        let mut child =
+            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| self.cannot_start(error))?;
+        let (out, err) = (child.stdout.take(), child.stderr.take());
+        let (stdout, stderr) = std::thread::scope(|scope| {
+            let errors = scope.spawn(|| {
+                let mut text = Vec::new();
+                // A stream that cannot be read any more has ended.
+                let _ = err.map(|mut err| err.read_to_end(&mut text));
+                String::from_utf8_lossy(&text).into_owned()
+            });
+            let mut stdout = String::new();
+            for line in out.map(BufReader::new).into_iter().flat_map(|out| out.split(b'\n')).map_while(Result::ok) {
+                let line = String::from_utf8_lossy(&line);
+                on_line(&line);
+                stdout.push_str(&line);
+                stdout.push('\n');
+            }
+            (stdout, errors.join().unwrap_or_default())
+        });
+        let status = child.wait().map_err(|error| self.cannot_start(error))?;
+        Ok(StepResult { code: status.code(), stdout, stderr })
+    }
+
+    /// Starts it in the background, without output and in a process group of its own: a Ctrl-C on the terminal does not
+    /// reach it.
+    pub fn start(&self) -> Result<BackgroundStep> {
+        let mut command = self.command();
+        command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        Ok(BackgroundStep { child: command.spawn().map_err(|error| self.cannot_start(error))? })
+    }
+}
+
+/// A [`Step`] in the background.
+pub struct BackgroundStep {
+    child: Child,
+}
+
+impl BackgroundStep {
+    /// Sends it SIGTERM.
+    pub fn terminate(&self) {
+        // It is not waited for yet, so its id is not used again.
+        let _ = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).map(|pid| kill_process(pid, Signal::TERM));
+    }
+
+    /// Waits until it ends.
+    pub fn wait(mut self) {
+        let _ = self.child.wait();
+    }
 }
