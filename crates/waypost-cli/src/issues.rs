@@ -15,18 +15,7 @@ use super::{CommandContext, in_one_line};
 use waypost::claims;
 use waypost::ledger::Change;
 use waypost::ops::issue::{IssueContext, IssueQuery};
-use waypost::repos::{Repo, Repos};
-
-/// Returns the number of a named repository; without a name, of the current one.
-pub(crate) fn target(ledger_cx: &IssueContext, named: Option<&str>) -> Result<usize> {
-    let Some(named) = named else { return Ok(0) };
-    let mut repos = Repos { all: ledger_cx.ledger.repos().to_vec(), unreachable: Vec::new() };
-    match repos.find(&ledger_cx.place, named)? {
-        (number, false) => Ok(number),
-        (_, true) => Err(Error::not_found(format!("the ledger of {named} is not configured"))
-            .hint(format!("add it: way config --add-repo {named}"))),
-    }
-}
+use waypost::repos::Repo;
 
 impl CommandContext {
     /// Opens the ledgers.

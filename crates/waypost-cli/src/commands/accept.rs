@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 use crate::CommandContext;
-use waypost::proposals::accept;
 
 /// Accept a proposal as a maintainer; it becomes a regular issue of the project
 #[derive(clap::Args)]
@@ -18,8 +17,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers_to_change(&[], false)?;
-    let accepted = accept(&ledger_cx.place, &ledger_cx.ledger, &args.issue)?;
+    let ledger_cx = cx.open_ledgers()?;
+    let accepted = ledger_cx.accept(&args.issue)?;
     cx.answer_changed(&ledger_cx, "Accepted", &[accepted])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -7,7 +7,6 @@ use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::CommandContext;
-use crate::issues::target;
 use crate::ui::{BOLD, header, prose, styled};
 use waypost::homes::change_home;
 use waypost::move_issues::{Which, migrate};
@@ -48,8 +47,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (move_to, filter) = (args.move_to.as_deref().unwrap_or_default(), args.filter.as_deref().unwrap_or_default());
     let from = cx.global.repo.take();
     let ledger_cx = cx.open_ledgers_to_change(&[Some(move_to), from.as_deref()], args.dry_run)?;
-    let to = target(&ledger_cx, Some(move_to))?;
-    let from = from.as_deref().map(|from| target(&ledger_cx, Some(from))).transpose()?;
+    let to = ledger_cx.target(Some(move_to))?;
+    let from = from.as_deref().map(|from| ledger_cx.target(Some(from))).transpose()?;
     let which = Which::parse(filter, ledger_cx.ledger.actor())?;
     let busy = cx.ui.busy("Moving issues");
     let moved = migrate(&ledger_cx.ledger, from, to, &which, args.dry_run)?;

@@ -5,8 +5,6 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 use crate::CommandContext;
-use crate::issues::target;
-use waypost::proposals::propose;
 
 /// Propose an issue of your planning repository to a project
 ///
@@ -27,10 +25,9 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers_to_change(&[], false)?;
-    let target = target(&ledger_cx, args.target.as_deref())?;
-    let record = propose(&ledger_cx.place, &ledger_cx.ledger, &args.issue, target)?;
-    cx.answer_changed(&ledger_cx, "Proposed", &[(record, target)])?;
+    let ledger_cx = cx.open_ledgers()?;
+    let proposed = ledger_cx.propose(&args.issue, args.target.as_deref())?;
+    cx.answer_changed(&ledger_cx, "Proposed", &[proposed])?;
     cx.ui.note("commit the ledger together with your change to submit the proposal");
     Ok(ExitCode::SUCCESS)
 }

@@ -5,7 +5,6 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 use crate::CommandContext;
-use waypost::proposals::reject;
 
 /// Reject a proposal as a maintainer; closes it, and the proposer sees the reason
 #[derive(clap::Args)]
@@ -21,8 +20,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers_to_change(&[], false)?;
-    let rejected = reject(&ledger_cx.place, &ledger_cx.ledger, &args.issue, &args.reason)?;
+    let ledger_cx = cx.open_ledgers()?;
+    let rejected = ledger_cx.reject(&args.issue, &args.reason)?;
     cx.answer_changed(&ledger_cx, "Rejected", &[rejected])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -5,8 +5,6 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 use crate::CommandContext;
-use crate::issues::target;
-use waypost::proposals::withdraw;
 
 /// Withdraw a proposal: removes its copy from the project's ledger
 #[derive(clap::Args)]
@@ -22,9 +20,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers_to_change(&[], false)?;
-    let target = target(&ledger_cx, args.target.as_deref())?;
-    let record = withdraw(&ledger_cx.place, &ledger_cx.ledger, &args.issue, target)?;
-    cx.answer_changed(&ledger_cx, "Withdrawn", &[(record, ledger_cx.ledger.route().number)])?;
+    let ledger_cx = cx.open_ledgers()?;
+    let withdrawn = ledger_cx.withdraw(&args.issue, args.target.as_deref())?;
+    cx.answer_changed(&ledger_cx, "Withdrawn", &[withdrawn])?;
     Ok(ExitCode::SUCCESS)
 }

@@ -51,9 +51,11 @@ pub static VERBS: &[Verb] = &[
     verb("pause", "interrupts work that will go on", &["suspend"]),
     verb("plan", "gives a workflow its tasks", &[]),
     verb("prime", "introduces a new agent to its work", &[]),
+    verb("propose", "offers an issue to a project", &[]),
     verb("read", "returns a message and marks it as read", &[]),
     verb("record", "writes down that something happened elsewhere", &["note"]),
     verb("register", "makes the caller known; a repetition renews it", &["begin", "join"]),
+    verb("reject", "refuses something that was proposed", &["decline"]),
     verb("release", "gives up a claim", &["unclaim"]),
     verb("remove", "takes a record away", &["delete", "destroy", "detach", "drop", "erase", "rm"]),
     verb("reopen", "makes ended work open again", &[]),
@@ -70,6 +72,7 @@ pub static VERBS: &[Verb] = &[
     verb("start", "begins to run something", &["launch", "run"]),
     verb("take", "receives a workflow from another store", &["import"]),
     verb("update", "changes fields of a record", &["change", "edit", "modify", "set"]),
+    verb("withdraw", "takes back something that was proposed", &["retract"]),
 ];
 
 /// Names that operations had in the version before, each with the present name. A server still answers to them.

@@ -2,7 +2,7 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use waypost_core::model::Workspace;
+use waypost_core::model::{Workspace, WorkspaceStatus};
 use waypost_core::op::{Effect, Operation, ShowWorkspace};
 use waypost_core::{Error, Result, path_text};
 
@@ -11,8 +11,12 @@ use crate::session::Session;
 use crate::workspaces::{self, Force};
 
 /// All operations on workspaces outside the store.
-pub static TABLE: &[AppEntry] =
-    &[AppEntry::of::<DeliverWorkspace>(), AppEntry::of::<RemoveWorkspace>(), AppEntry::of::<SnapshotWorkspace>()];
+pub static TABLE: &[AppEntry] = &[
+    AppEntry::of::<DeliverWorkspace>(),
+    AppEntry::of::<ExplainWorkspace>(),
+    AppEntry::of::<RemoveWorkspace>(),
+    AppEntry::of::<SnapshotWorkspace>(),
+];
 
 /// Pushes the branch of a workspace to the remote of its repository. Without a remote, brings it into the source
 /// repository. Refuses if there are uncommitted changes and no message to commit them with.
@@ -47,6 +51,28 @@ pub struct DeliveredWork {
     landed_in: Option<String>,
     /// Whether there were changes to commit first.
     committed: bool,
+}
+
+/// Examines the files of a workspace: the work that only it has, and why it would not be removed.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainWorkspace {
+    /// The workspace: its id, a prefix of it, or its job.
+    workspace: String,
+}
+
+/// The state of the files of a workspace.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ExplainedWorkspace {
+    /// The workspace.
+    workspace: Workspace,
+    /// The reasons not to remove it; none if it can be removed.
+    objections: Vec<String>,
+    /// The number of tracked files with uncommitted changes; none if the files were not examined, because a job uses them.
+    changed: Option<usize>,
+    /// The number of files that are neither tracked nor ignored.
+    untracked: Option<usize>,
+    /// The number of commits that neither a remote nor the base has.
+    ahead: Option<usize>,
 }
 
 /// Removes a workspace. Refuses if a job is running in it, if it is pinned, or if it has uncommitted files or commits that
@@ -119,6 +145,45 @@ impl AppOperation for DeliverWorkspace {
             landed_in: delivered.landed_in.as_deref().map(path_text::to_text),
             committed: delivered.committed,
         })
+    }
+}
+
+impl Operation for ExplainWorkspace {
+    const NAME: &'static str = "explain_workspace";
+    const SUMMARY: &'static str = "Show which work only a workspace has, and why it stays";
+    const EFFECT: Effect = Effect::Read;
+    type Answer = ExplainedWorkspace;
+}
+
+impl AppOperation for ExplainWorkspace {
+    fn run(self, cx: &mut AppContext<'_>) -> Result<ExplainedWorkspace> {
+        let session = cx.session()?;
+        let workspace = session.call(ShowWorkspace { workspace: self.workspace })?.workspace;
+        let machine = workspaces::machine(session)?;
+        let unexamined = |workspace, objections| ExplainedWorkspace {
+            workspace,
+            objections,
+            changed: None,
+            untracked: None,
+            ahead: None,
+        };
+        if workspace.machine != machine {
+            let objection = format!("its files are on the machine {}", workspace.machine);
+            return Ok(unexamined(workspace, vec![objection]));
+        }
+        match workspaces::examine(&workspace) {
+            Err(error) => Ok(unexamined(workspace, vec![error.full_message()])),
+            Ok(examined) if workspace.status != WorkspaceStatus::Kept || workspace.is_pinned => {
+                Ok(unexamined(workspace, examined.objections))
+            }
+            Ok(examined) => Ok(ExplainedWorkspace {
+                workspace,
+                objections: examined.objections,
+                changed: Some(examined.findings.changed.len()),
+                untracked: Some(examined.findings.untracked.len()),
+                ahead: Some(examined.findings.unpushed),
+            }),
+        }
     }
 }
 

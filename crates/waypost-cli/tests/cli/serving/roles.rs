@@ -30,6 +30,7 @@ const ROLES: [Role; 7] =
 /// another one, job on its own task, job on another one, read-only. `x` stands for yes.
 const TABLE: &[(&str, &str)] = &[
     ("accept_failover", "x......"),
+    ("accept_issue", "x......"),
     ("ack_message", "xxxxxx."),
     ("add_checkpoint", "xxx.x.."),
     ("add_comment", "xxxx..."),
@@ -62,6 +63,7 @@ const TABLE: &[(&str, &str)] = &[
     ("end_issue_lease", "xxxxxx."),
     ("expire_due", "xxxx..."),
     ("explain_issue", "xxxxxxx"),
+    ("explain_workspace", "xxxxxxx"),
     ("fail_task", "xxx.x.."),
     ("find_garbage", "xxxxxxx"),
     ("finish_job", "x......"),
@@ -94,6 +96,7 @@ const TABLE: &[(&str, &str)] = &[
     ("pause_workflow", "xxx...."),
     ("plan_workflow", "xxx...."),
     ("prime", "xxxxxxx"),
+    ("propose_issue", "x......"),
     ("read_message", "xxxxxx."),
     ("record_job_started", "x......"),
     ("record_machine", "x......"),
@@ -102,6 +105,7 @@ const TABLE: &[(&str, &str)] = &[
     ("register", "xxxxxx."),
     ("register_agent", "xxx...."),
     ("register_supervisor", "x......"),
+    ("reject_issue", "x......"),
     ("release_issue", "xxxx..."),
     ("release_task", "xxx.x.."),
     ("remove_dependency", "xxxx..."),
@@ -144,6 +148,7 @@ const TABLE: &[(&str, &str)] = &[
     ("update_job", "x...x.."),
     ("update_task", "xxx...."),
     ("update_workspace", "x......"),
+    ("withdraw_issue", "x......"),
 ];
 
 /// The store of the test: each agent planned a workflow of its own, and holds its first task.

@@ -331,6 +331,7 @@ fn jobs() -> Vec<Case> {
         case("list_workspaces", json!({ "limit": 10 }), "ws list").mcp("workspace", json!({ "limit": 10 })),
         case("show_workspace", json!({ "workspace": "$ws1" }), "ws show $ws1")
             .mcp("workspace", json!({ "workspace": "$ws1" })),
+        case("explain_workspace", json!({ "workspace": "$ws1" }), "ws show $ws1"),
         case("snapshot_workspace", json!({ "workspace": "$ws1" }), "ws snapshot $ws1"),
         case("deliver_workspace", json!({ "workspace": "$ws1" }), "ws push $ws1"),
         case("remove_workspace", json!({ "workspace": "$ws1" }), "ws rm $ws1"),
@@ -381,5 +382,17 @@ pub(super) fn story_of_a_shared_store() -> Vec<Case> {
             "workflow repos both --remove other",
         ),
         case("remove_repository", json!({ "repository": "other" }), "repo remove other"),
+        case("add_issue", json!({ "title": "Idea", "repo": "other" }), "add Idea --repo other"),
+        case("propose_issue", json!({ "issue": "$i1" }), "propose $i1"),
+        case("withdraw_issue", json!({ "issue": "$i1" }), "withdraw $i1"),
+        case("propose_issue", json!({ "issue": "$i1", "target": "repo" }), "propose $i1 --target repo"),
+        case("accept_issue", json!({ "issue": "$i1" }), "accept $i1"),
+        case(
+            "add_issue",
+            json!({ "title": "Another idea", "priority": 3, "repo": "other" }),
+            "add 'Another idea' -p 3 --repo other",
+        ),
+        case("propose_issue", json!({ "issue": "$i2" }), "propose $i2"),
+        case("reject_issue", json!({ "issue": "$i2", "reason": "not now" }), "reject $i2 --reason 'not now'"),
     ]
 }

@@ -18,6 +18,7 @@ pub(super) const KNOWN_DIFFERENCES: &[(&str, Surface, &str, &str)] = &[
         "remove_worktree over HTTP only forgets a worktree, and leaves its directory",
     ),
     ("deliver_workspace", Cli, "/data/**", "the command also says how to open a pull request"),
+    ("explain_workspace", Cli, "/data/**", "the command shows the workspace too, and names the files"),
     ("remove_workspace", Cli, "/data", "the command takes several workspaces, and answers with a list"),
     ("snapshot_workspace", Cli, "/data/**", "the command also says where the snapshot is kept"),
     ("ack_message", Mcp, "/acked", "the tool gives the ids alone, under another name"),
@@ -311,4 +312,9 @@ pub(super) const ABSENT: &[(&str, Surface, &str)] = &[
     ("deliver_workspace", Mcp, "for people: it publishes work"),
     ("remove_workspace", Mcp, "for people"),
     ("snapshot_workspace", Mcp, "for people"),
+    ("explain_workspace", Mcp, "for people"),
+    ("accept_issue", Mcp, "for people: a maintainer decides"),
+    ("propose_issue", Mcp, "for people: it publishes an issue"),
+    ("reject_issue", Mcp, "for people: a maintainer decides"),
+    ("withdraw_issue", Mcp, "for people"),
 ];

@@ -133,7 +133,8 @@ impl Stage {
     }
 
     fn ledger(&self) -> String {
-        std::fs::read_to_string(self.repo.join(".waypost/issues.jsonl")).unwrap_or_default()
+        let ledgers = [".waypost/issues.jsonl", "../other/.waypost/issues.jsonl"];
+        ledgers.map(|path| std::fs::read_to_string(self.repo.join(path)).unwrap_or_default()).concat()
     }
 
     /// Returns what a step left behind: the new events, and the ledger. Names the ids that are new in them.
@@ -364,6 +365,12 @@ type Asked = BTreeSet<(&'static str, Surface)>;
 fn run_story(story: &[Case], is_shared: bool, differences: &mut Differences, asked: &mut Asked) -> Routes {
     let (cli_sandbox, mcp_sandbox, http_sandbox) = (sandbox(), sandbox(), sandbox());
     let mut stages = [&cli_sandbox, &mcp_sandbox, &http_sandbox].map(|sandbox| Stage::seed(sandbox, is_shared));
+    if is_shared {
+        for (stage, sandbox) in stages.iter().zip([&cli_sandbox, &mcp_sandbox, &http_sandbox]) {
+            // The other repository is where issues are planned.
+            let _ = sandbox.way(&stage.repo, ["config", "--add-repo", "../other"]).ok();
+        }
+    }
     let repo = stages[2].repo.clone();
     let server = Server::start_in(http_sandbox, repo, &[]);
     let sandboxes = [&cli_sandbox, &mcp_sandbox, &server.sandbox];

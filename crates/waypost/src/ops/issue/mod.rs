@@ -5,6 +5,7 @@
 
 pub mod batch;
 mod changes;
+mod proposals;
 mod queries;
 
 use std::borrow::Cow;
@@ -35,11 +36,13 @@ use changes::{
     AddComment, AddDependency, AddIssue, ClaimIssue, CloseIssue, ReleaseIssue, RemoveDependency, RemoveIssue,
     ReopenIssue, UpdateIssue,
 };
+use proposals::{AcceptIssue, ProposeIssue, RejectIssue, WithdrawIssue};
 use queries::{ExplainIssue, ListBlockedIssues, ShowIssue};
 pub use queries::{ListIssues, ListReadyIssues, SearchIssues};
 
 /// All operations on issues.
 pub static TABLE: &[AppEntry] = &[
+    AppEntry::of::<AcceptIssue>(),
     AppEntry::of::<AddComment>(),
     AppEntry::of::<AddDependency>(),
     AppEntry::of::<AddIssue>(),
@@ -49,6 +52,8 @@ pub static TABLE: &[AppEntry] = &[
     AppEntry::of::<ListBlockedIssues>(),
     AppEntry::of::<ListIssues>(),
     AppEntry::of::<ListReadyIssues>(),
+    AppEntry::of::<ProposeIssue>(),
+    AppEntry::of::<RejectIssue>(),
     AppEntry::of::<ReleaseIssue>(),
     AppEntry::of::<RemoveDependency>(),
     AppEntry::of::<RemoveIssue>(),
@@ -56,6 +61,7 @@ pub static TABLE: &[AppEntry] = &[
     AppEntry::of::<SearchIssues>(),
     AppEntry::of::<ShowIssue>(),
     AppEntry::of::<UpdateIssue>(),
+    AppEntry::of::<WithdrawIssue>(),
 ];
 
 /// The ledgers that a command or a request uses, with the state that all queries and changes need.
