@@ -33,7 +33,7 @@ struct NpmProgram {
     file: &'static str,
 }
 
-/// The coding agents of tests, and the Node that runs those that are scripts.
+/// The coding agents of tests, the Node that runs those that are scripts, and the script that examines the dashboard.
 const AGENTS: &[NpmProgram] = &[
     NpmProgram {
         name: "claude-code",
@@ -76,6 +76,13 @@ const AGENTS: &[NpmProgram] = &[
         package: "@qwen-code/qwen-code@{version}",
         version: "0.24.4",
         file: "cli.js",
+    },
+    NpmProgram {
+        name: "axe-core",
+        variable: "WAYPOST_TEST_AXE",
+        package: "axe-core@{version}",
+        version: "4.14.0",
+        file: "axe.min.js",
     },
     NpmProgram {
         name: "node",

@@ -44,11 +44,15 @@ export async function read(path, parameters = {}, options = {}) {
   return response.json();
 }
 
-/// Runs an operation that changes something.
-export async function write(path, body) {
-  const headers = { 'Content-Type': 'application/json', 'Idempotency-Key': crypto.randomUUID() };
-  const response = await open(`/api/v1/${path}`, { method: 'POST', headers, body: JSON.stringify(body) });
-  return response.json();
+/// Runs an operation that changes something. DELETE takes its arguments in the address.
+export async function write(path, body, method = 'POST') {
+  const key = { 'Idempotency-Key': crypto.randomUUID() };
+  if (method === 'DELETE') {
+    const query = new URLSearchParams(body).toString();
+    return (await open(`/api/v1/${path}${query && `?${query}`}`, { method, headers: key })).json();
+  }
+  const headers = { 'Content-Type': 'application/json', ...key };
+  return (await open(`/api/v1/${path}`, { method, headers, body: JSON.stringify(body) })).json();
 }
 
 /// Whether the user may change things: people can, with their own token or a session.

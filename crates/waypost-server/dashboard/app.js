@@ -3,14 +3,16 @@ import { useEffect, useRef, useState } from './vendor/hooks.js';
 import { render } from './vendor/preact.js';
 import { signal } from './vendor/signals.js';
 import { hasToken, logout, needsLogin, setToken } from './api.js';
+import { Dialog, Notices } from './dialogs.js';
 import { html } from './html.js';
 import { connection, follow, version } from './live.js';
 import { go, link, route } from './router.js';
 import { Issues } from './screens/issues.js';
-import { Agents, Events, Jobs, Repositories, Workspaces } from './screens/lists.js';
+import { Agents, Events, Jobs, Repositories } from './screens/lists.js';
 import { Now } from './screens/now.js';
 import { Task } from './screens/task.js';
 import { Workflows } from './screens/workflows.js';
+import { Workspaces } from './screens/workspaces.js';
 import { age, useRead } from './ui.js';
 
 /// The screens in the navigation: address, name, key after g, component.
@@ -115,7 +117,7 @@ function App() {
   if (needsLogin.value) return html`<${Login}/>`;
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main').focus(); }}>Skip to content</a>
     <${Count} title=${title}/><${Connection}/><div class="page"><${Navigation}/><main id="main" tabindex="-1"><${Screen}/></main></div>
-    <dialog ref=${help} aria-label="Keys"><h1>Keys</h1><dl>${KEYS.map(([key, what]) => html`<dt><code>${key}</code></dt><dd>${what}</dd>`)}</dl>
+    <${Dialog}/><${Notices}/><dialog ref=${help} aria-label="Keys"><h1>Keys</h1><dl>${KEYS.map(([key, what]) => html`<dt><code>${key}</code></dt><dd>${what}</dd>`)}</dl>
       <form method="dialog"><button>Close</button></form></dialog>`;
 }
 

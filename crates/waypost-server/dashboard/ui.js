@@ -1,6 +1,6 @@
 // Components that several screens share.
 import { useEffect, useState } from './vendor/hooks.js';
-import { isAdmin, read, write } from './api.js';
+import { read } from './api.js';
 import { html } from './html.js';
 import { now, version } from './live.js';
 
@@ -85,35 +85,3 @@ export const Row = ({ href, children }) => html`<a class="row" href=${href} data
 export const Empty = ({ children }) => html`<p class="empty">${children}</p>`;
 
 export const Field = ({ name, children }) => (children || children === 0) && html`<dt>${name}</dt><dd>${children}</dd>`;
-
-/// A button that changes something. It asks first if work could be lost, and shows a refusal in the server's words.
-/// Users who may only read do not see it.
-export function Action({ name, path, body = {}, confirm: question }) {
-  const [state, setState] = useState({});
-  if (!isAdmin.value) return null;
-  const run = async () => {
-    if (question && !confirm(question)) return;
-    setState({ isBusy: true });
-    setState(await write(path, body).then(() => ({}), (error) => ({ error })));
-  };
-  return html`<button disabled=${state.isBusy} onClick=${run}>${name}</button>
-    ${state.error && html`<span class="refusal" role="alert">${state.error.message} ${state.error.hints.join(' ')}</span>`}`;
-}
-
-/// A form with one text, which an operation takes.
-export function TextAction({ name, label, path, field }) {
-  const [text, setText] = useState('');
-  const [state, setState] = useState({});
-  if (!isAdmin.value) return null;
-  const submit = async (event) => {
-    event.preventDefault();
-    setState({ isBusy: true });
-    const after = await write(path, { [field]: text }).then(() => ({}), (error) => ({ error }));
-    if (!after.error) setText('');
-    setState(after);
-  };
-  return html`<form class="filter" onSubmit=${submit}>
-    <input aria-label=${label} placeholder=${label} required value=${text} onInput=${(event) => setText(event.target.value)}/>
-    <button disabled=${state.isBusy}>${name}</button>
-    ${state.error && html`<span class="refusal" role="alert">${state.error.message} ${state.error.hints.join(' ')}</span>`}</form>`;
-}

@@ -3,6 +3,7 @@
 //! Not published. Every function panics on failure, which fails the test that uses it.
 #![expect(clippy::missing_panics_doc, reason = "every function panics on failure")]
 
+mod browser;
 mod chance;
 mod corpus;
 pub mod memory;
@@ -12,6 +13,7 @@ mod run;
 mod sandbox;
 mod tools;
 
+pub use browser::Browser;
 pub use chance::{Dice, pass};
 pub use corpus::{Corpus, corpora, injections};
 pub use model::{Model, ModelRequest, Turn};
@@ -19,8 +21,8 @@ pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use run::Run;
 pub use sandbox::Sandbox;
 pub use tools::{
-    chromium, claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python, opencode,
-    pgbouncer, qwen, schemathesis, strace, unavailable,
+    axe, chromium, claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python,
+    opencode, pgbouncer, qwen, schemathesis, strace, unavailable,
 };
 
 /// Creates a directory that is deleted on drop.

@@ -38,6 +38,12 @@ pub fn chromium() -> (PathBuf, PathBuf) {
     (require(in_path("chromium"), "chromium"), require(in_path("chromedriver"), "chromedriver"))
 }
 
+/// Returns axe-core, a script that finds defects in the accessibility of pages.
+#[track_caller]
+pub fn axe() -> PathBuf {
+    npm_program("WAYPOST_TEST_AXE", "axe-core-", "axe.min.js", "axe-core")
+}
+
 /// Returns strace, which may trace processes here.
 #[track_caller]
 pub fn strace() -> PathBuf {

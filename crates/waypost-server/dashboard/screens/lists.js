@@ -1,4 +1,5 @@
-// Screens that are one list each: agents, workspaces, jobs, events, repositories.
+// Screens that are one list each: agents, jobs, events, repositories.
+import { Actions } from '../dialogs.js';
 import { html } from '../html.js';
 import { link } from '../router.js';
 import { Age, Chip, Empty, Field, Loaded, More, Row, usePages, useRead } from '../ui.js';
@@ -15,12 +16,7 @@ const list = (title, path, none, show) => ({ query }) => {
 export const Agents = list('Agents', 'agents', 'No agent has registered.', (agent) => html`
   <div class="row" key=${agent.id}><${Chip} word=${agent.status}/><span class="name">${agent.name}</span>
     <span class="reason">${agent.role}${agent.holds?.length ? `, holds ${agent.holds.map(({ name }) => name).join(', ')}` : ''}</span>
-    <${Age} of=${agent.last_heartbeat}/></div>`);
-
-export const Workspaces = list('Workspaces', 'workspaces', 'No workspace exists.', (one) => html`
-  <div class="row" key=${one.id}><${Chip} word=${one.status}/><span class="name">${one.branch ?? one.id}</span>
-    <span class="reason" title=${one.path}>${one.note ?? one.path}</span>
-    <span class="dim">${one.size === null ? '' : `${(one.size / 1048576).toFixed(1)} MiB`}</span><${Age} of=${one.updated_at}/></div>`);
+    <${Age} of=${agent.last_heartbeat}/><${Actions} on="agent" of=${agent}/></div>`);
 
 export const Events = list('Events', 'events', 'Nothing has happened yet.', (event) => html`
   <div class="row" key=${event.sequence}><span class="dim">${event.sequence}</span><span class="name">${event.kind}</span>
@@ -46,6 +42,7 @@ function Job({ id }) {
       <${Field} name="Exit code">${data.exit_code}<//><${Field} name="Machine">${data.machine}<//>
       <${Field} name="Directory">${data.workspace_dir}<//><${Field} name="Outcome">${data.output}<//>
       <${Field} name="Task">${data.task_id && html`<a href=${link('task', data.task_id)}>${data.task ?? data.task_id}</a>`}<//></dl>
+    <p class="actions"><${Actions} on="job" of=${data}/></p>
     <h2>Log</h2><${Log} id=${data.id}/>`}<//>`;
 }
 

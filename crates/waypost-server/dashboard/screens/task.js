@@ -1,7 +1,8 @@
 // Task: what it is about, how far it is, and what its agents wrote down.
+import { Actions, InlineAction } from '../dialogs.js';
 import { html } from '../html.js';
 import { link } from '../router.js';
-import { Action, Age, Chip, Empty, Field, Loaded, More, Row, TextAction, usePages, useRead } from '../ui.js';
+import { Age, Chip, Empty, Field, Loaded, More, Row, usePages, useRead } from '../ui.js';
 
 export function Task({ subject }) {
   const path = `tasks/${encodeURIComponent(subject)}`;
@@ -10,10 +11,10 @@ export function Task({ subject }) {
     <p class="crumbs"><a href=${link('workflows', data.workflow_id)}>${data.workflow}</a></p>
     <h1>${data.name} <${Chip} word=${data.is_claimable ? 'ready' : data.status}/></h1>
     ${data.question && data.status === 'waiting_input' && html`<div class="note wait"><h2>Question</h2><p class="text">${data.question}</p>
-      <${TextAction} name="Answer" label="Answer" path="${path}/answer" field="answer"/></div>`}
+      <${InlineAction} id="answer" of=${data}/></div>`}
     ${data.error && html`<div class="note bad"><h2>Last error</h2><p class="text">${data.error}</p></div>`}
     <p class="text">${data.description}</p>
-    <p class="actions"><${Actions} task=${data} path=${path}/></p>
+    <p class="actions"><${Actions} on="task" of=${data} except="answer"/></p>
     <dl>
       <${Field} name="Held by">${data.holder}<//>
       <${Field} name="Lease until">${data.expires_at && new Date(data.expires_at).toLocaleString()}<//>
@@ -36,7 +37,7 @@ function Checkpoints({ path }) {
   return html`<h2>Checkpoints</h2><${Loaded} state=${pages.state}>${(answer) => html`
     ${answer.data.length === 0 && html`<${Empty}>No agent has written one.<//>`}
     <ol class="plain">${answer.data.map((one) => html`<li key=${one.id}>
-      <${Chip} word=${one.kind}/> <span class="text">${one.summary}</span> <${Age} of=${one.created_at}/></li>`)}</ol>
+      <${Chip} word=${one.type}/> <span class="text">${one.summary}</span> <${Age} of=${one.created_at}/></li>`)}</ol>
     <${More} pages=${pages} answer=${answer}/>`}<//>`;
 }
 
@@ -47,13 +48,4 @@ function Jobs({ task }) {
     <div class="rows">${answer.data.map((job) => html`<${Row} key=${job.id} href=${link('jobs', job.id)}>
       <${Chip} word=${job.status}/><span class="name">${job.id}</span><span class="reason">${job.command.join(' ')}</span>
       <${Age} of=${job.updated_at}/><//>`)}</div><${More} pages=${pages} answer=${answer}/>`}<//>`;
-}
-
-/// The actions that the state of the task permits.
-function Actions({ task, path }) {
-  const isOver = ['completed', 'skipped', 'cancelled', 'dead'].includes(task.status);
-  return html`${isOver && html`<${Action} name="Reopen" path="${path}/reopen"/>`}
-    ${task.holder && html`<${Action} name="Release" path="${path}/release" body=${{ force: true }}
-      confirm="Take ${task.name} away from ${task.holder}? Work that the agent has not reported is lost."/>`}
-    ${!isOver && !task.holder && html`<${Action} name="Skip" path="${path}/skip" confirm="Skip ${task.name}? Tasks that wait for it go on."/>`}`;
 }

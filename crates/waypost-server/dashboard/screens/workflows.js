@@ -1,7 +1,8 @@
 // Workflows: the list, and one workflow with its tasks in plan order.
+import { Actions } from '../dialogs.js';
 import { html } from '../html.js';
 import { link } from '../router.js';
-import { Action, Age, Chip, Empty, Field, Loaded, More, Row, usePages, useRead } from '../ui.js';
+import { Age, Chip, Empty, Field, Loaded, More, Row, usePages, useRead } from '../ui.js';
 
 const Progress = ({ done, total }) => html`<span class="progress">
   <progress max=${total || 1} value=${done} aria-label="${done} of ${total} tasks done"/> ${done}/${total}</span>`;
@@ -29,7 +30,7 @@ function Workflow({ id }) {
     <p>${data.summary}</p><p><${Progress} ...${data}/></p>
     <dl><${Field} name="Worktree">${data.worktree?.name}<//><${Field} name="Repositories">${data.repository_names.join(', ')}<//>
       <${Field} name="Ended because">${data.error}<//></dl>
-    <p class="actions"><${Actions} workflow=${data}/></p>
+    <p class="actions"><${Actions} on="workflow" of=${data}/></p>
     <h2>Tasks <span class="dim">${data.tasks.length}</span></h2>
     <div class="rows">${data.tasks.map((task) => html`
       <${Row} key=${task.id} href=${link('task', task.id)}>
@@ -44,14 +45,4 @@ function reason({ question, error, holder, blocked_by: blockedBy, outcome, statu
   if (status === 'completed') return outcome;
   if (error) return error;
   return blockedBy.length ? `waits for ${blockedBy.join(', ')}` : '';
-}
-
-/// The actions that the state of the workflow permits.
-function Actions({ workflow: { id, name, status } }) {
-  const path = `workflows/${id}`;
-  const isLive = ['planning', 'ready', 'in_progress', 'paused', 'awaiting_merge'].includes(status);
-  return html`${status === 'ready' && html`<${Action} name="Start" path="${path}/start"/>`}
-    ${status === 'in_progress' && html`<${Action} name="Pause" path="${path}/pause"/>`}
-    ${status === 'paused' && html`<${Action} name="Resume" path="${path}/resume"/>`}
-    ${isLive && html`<${Action} name="Cancel" path="${path}/cancel" confirm="Cancel ${name}? A cancelled workflow cannot be resumed."/>`}`;
 }

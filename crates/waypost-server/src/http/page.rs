@@ -34,8 +34,10 @@ macro_rules! files {
 const INDEX: &str = include_str!("../../dashboard/index.html");
 
 static FILES: &[File] = files![
+    "actions.js",
     "api.js",
     "app.js",
+    "dialogs.js",
     "html.js",
     "icon.svg",
     "live.js",
@@ -45,6 +47,7 @@ static FILES: &[File] = files![
     "screens/now.js",
     "screens/task.js",
     "screens/workflows.js",
+    "screens/workspaces.js",
     "style.css",
     "ui.js",
     "vendor/hooks.js",

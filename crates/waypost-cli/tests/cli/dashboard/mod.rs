@@ -1,14 +1,35 @@
 //! The dashboard in a real browser.
 
-mod browser;
+mod access;
+mod actions;
+mod issues;
+mod looks;
+mod workspaces;
+mod xss;
 
-use browser::Browser;
+use waypost_testkit::{Browser, Run};
 
 use crate::serving::Server;
 use crate::support::jobs::until;
 
 /// A text that runs a script in a page that does not escape it.
 const HOSTILE: &str = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>";
+
+/// Opens the dashboard, logged in.
+fn open(server: &Server) -> Browser {
+    let browser = Browser::start(&server.sandbox.path(""));
+    browser.go(server.said["login"].as_str().unwrap());
+    browser.wait_for("Log out");
+    browser
+}
+
+/// Returns the lines of a refused command that say why, and what to do: those that the page shows.
+fn refusal(run: &Run) -> Vec<String> {
+    let lines = run.stderr.lines().filter(|line| line.starts_with("error: ") || line.starts_with("hint: "));
+    let lines: Vec<String> = lines.map(|line| line.trim_start_matches("error: ").to_owned()).collect();
+    assert!(!lines.is_empty(), "{run:?}");
+    lines
+}
 
 fn create_work(server: &Server) {
     let plan = serde_json::json!({ "summary": HOSTILE, "tasks": [
@@ -32,7 +53,7 @@ fn create_work(server: &Server) {
 fn every_screen_shows_the_store_as_text_and_follows_other_processes() {
     let server = Server::start(&["--open"]);
     create_work(&server);
-    let browser = Browser::start(&server.sandbox);
+    let browser = Browser::start(&server.sandbox.path(""));
     browser.go(server.said["login"].as_str().unwrap());
     browser.wait_for("Needs you 1");
     browser.wait_for("it waits for build, which is dead");
@@ -76,7 +97,7 @@ fn every_screen_shows_the_store_as_text_and_follows_other_processes() {
 fn keys_lead_to_screens_and_rows() {
     let server = Server::start(&["--open"]);
     create_work(&server);
-    let browser = Browser::start(&server.sandbox);
+    let browser = Browser::start(&server.sandbox.path(""));
     browser.go(server.said["login"].as_str().unwrap());
     browser.wait_for("Needs you 1");
     browser.press("j\u{e007}");
@@ -93,7 +114,7 @@ fn keys_lead_to_screens_and_rows() {
 fn the_page_asks_for_a_token_without_a_session_and_says_when_the_server_is_gone() {
     let mut server = Server::start(&[]);
     create_work(&server);
-    let browser = Browser::start(&server.sandbox);
+    let browser = Browser::start(&server.sandbox.path(""));
     let token = server.token(&["--role", "read-only"]);
     browser.go(server.url());
     browser.wait_for("Log in");
@@ -122,7 +143,7 @@ fn actions_change_the_store_and_readers_have_none() {
     let _ = server.way(&["task", "ask", "name", "--agent", "bob", "--question", "Which name?"]).ok();
     let task = |name: &str| server.way(&["task", "show", name, "--json"]).data();
     let address = |name: &str| format!("location.hash = '#/task/{}'", task(name)["id"].as_str().unwrap());
-    let browser = Browser::start(&server.sandbox);
+    let browser = Browser::start(&server.sandbox.path(""));
     browser.go(server.said["login"].as_str().unwrap());
     browser.wait_for("Needs you 2");
     let _ = browser.run(&address("name"));
@@ -136,7 +157,7 @@ fn actions_change_the_store_and_readers_have_none() {
         let _ = browser.run(&format!("{find}.click()"));
     };
     let _ = browser.run(&address("build"));
-    press("Reopen");
+    press("Retry");
     until("the task is pending", || task("build")["status"] == "pending");
     let workflow = || server.way(&["workflow", "show", "release", "--json"]).data()["status"].clone();
     let _ = browser.run("location.hash = '#/workflows/release'");
