@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use serde::Serialize;
+use waypost::ops::graph::{DependencyGraph, GraphNode, NodeState as State};
 use waypost_core::layout::{Graph, Layout, Place};
 
 use crate::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Text, WARN, cell, styled};
@@ -17,73 +17,20 @@ pub(crate) enum Format {
     Dot,
 }
 
-/// How far the work on a node is.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub(crate) enum State {
-    Waiting,
-    Ready,
-    Working,
-    Done,
-    Failed,
-}
-
-/// A node of a drawing.
-#[derive(Debug, Serialize)]
-pub(crate) struct Node {
-    /// Its id.
-    pub(crate) id: String,
-    /// Its name or title.
-    pub(crate) name: String,
-    /// Its status in words.
-    pub(crate) status: String,
-    /// How far the work on it is.
-    pub(crate) state: State,
-    /// Its layer, and its row in the layer.
-    pub(crate) layer: usize,
-    pub(crate) row: usize,
-    /// Whether it is on the critical path.
-    pub(crate) is_critical: bool,
-}
-
-impl Node {
-    /// Makes a node, whose place and part in the critical path a [`Drawing`] decides.
-    pub(crate) fn new(id: String, name: String, status: String, state: State) -> Node {
-        Node { id, name, status, state, layer: 0, row: 0, is_critical: false }
-    }
-}
-
-/// A graph with its layout.
-#[derive(Debug, Serialize)]
-pub(crate) struct Drawing {
-    pub(crate) nodes: Vec<Node>,
-    /// Pairs of ids: the second one waits for the first one.
-    edges: Vec<(String, String)>,
-    /// The ids on the critical path: the longest chain of what is left to do.
-    pub(crate) critical_path: Vec<String>,
-    #[serde(skip)]
+/// A graph that is drawn.
+pub(crate) struct Drawing<'a> {
+    nodes: &'a [GraphNode],
+    critical_path: &'a [String],
     graph: Graph,
-    #[serde(skip)]
     layout: Layout,
 }
 
-impl Drawing {
-    /// Lays out nodes. An edge leads from a node to one that waits for it.
-    pub(crate) fn new(mut nodes: Vec<Node>, edges: Vec<(usize, usize)>) -> Drawing {
-        let graph = Graph { nodes: nodes.len(), edges };
-        let layout = graph.layout();
-        let left: Vec<u64> = nodes.iter().map(|node| u64::from(node.state != State::Done)).collect();
-        let path = graph.critical_path(&left);
-        for (node, place) in nodes.iter_mut().zip(&layout.nodes) {
-            (node.layer, node.row) = (place.layer, place.row);
-        }
-        for number in &path {
-            nodes[*number].is_critical = true;
-        }
-        let id = |number: &usize| nodes[*number].id.clone();
-        let edges = layout.edges.iter().map(|edge| (id(&edge.from), id(&edge.to))).collect();
-        let critical_path = path.iter().map(id).collect();
-        Drawing { nodes, edges, critical_path, graph, layout }
+impl<'a> Drawing<'a> {
+    /// Prepares the drawing of a graph.
+    pub(crate) fn of(graph: &'a DependencyGraph) -> Drawing<'a> {
+        let (nodes, critical_path) = (graph.nodes.as_slice(), graph.critical_path.as_slice());
+        let (graph, layout) = graph.numbered();
+        Drawing { nodes, critical_path, graph, layout }
     }
 
     /// Draws it in a format.
@@ -149,7 +96,7 @@ impl Drawing {
 
     fn dot(&self) -> String {
         let mut out = String::from("digraph work {\n  rankdir=LR;\n  node [shape=box, style=rounded];\n");
-        for node in &self.nodes {
+        for node in self.nodes {
             let label = dot_quoted(&format!("{} ({})", node.name, node.status));
             let width = if node.is_critical { ", penwidth=2" } else { "" };
             let _ = writeln!(out, "  {} [label={label}{width}];", dot_quoted(&node.id));

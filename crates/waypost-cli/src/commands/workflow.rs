@@ -13,6 +13,7 @@ use waypost_core::op::{
 use waypost_core::time::Timestamp;
 use waypost_core::words::count;
 use waypost_core::work::plan::{Plan, PlannedTask};
+use waypost_core::work::timeline::SpanKind;
 use waypost_core::work::view::WorkflowView;
 use waypost_core::{Error, Kind, Result, path_text};
 
@@ -607,6 +608,7 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
         ("reason", view.workflow.reason.clone()),
         ("critical path", path_text),
         ("longest running", oldest),
+        ("time", time_spent(summary, now)),
     ];
     rows.extend(facts.into_iter().filter_map(|(name, value)| Some(vec![styled(DIM, name), cell(value?)])));
     for task in &summary.questions {
@@ -626,6 +628,18 @@ fn write_summary(text: &mut Text, summary: &WorkflowSummary, now: Timestamp) {
         ]);
     }
     text.table(&rows);
+}
+
+/// Returns the time that all tasks together spent on each kind of span; none if there was none.
+fn time_spent(summary: &WorkflowSummary, now: Timestamp) -> Option<String> {
+    let spans = || summary.timeline.iter().flat_map(|task| &task.spans);
+    let parts = SpanKind::ALL.iter().filter_map(|kind| {
+        let of_kind = spans().filter(|span| span.kind == *kind);
+        let millis: u64 = of_kind.map(|span| span.until.unwrap_or(now).since(span.from)).sum();
+        let what = if *kind == SpanKind::Waiting { "waiting for a person" } else { kind.as_str() };
+        (millis > 0).then(|| format!("{} {what}", format_duration(millis)))
+    });
+    Some(parts.collect::<Vec<_>>().join(", ")).filter(|text| !text.is_empty())
 }
 
 fn replan(cx: &mut CommandContext, args: &ReplanArgs) -> Result<()> {

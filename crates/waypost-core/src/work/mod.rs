@@ -20,6 +20,7 @@ pub mod plan;
 pub(crate) mod progress;
 pub mod retention;
 pub mod template;
+pub mod timeline;
 pub mod transfer;
 pub mod view;
 

@@ -6,13 +6,15 @@ use waypost_core::escape::EXPLANATION;
 use waypost_core::id::CheckpointId;
 use waypost_core::model::{Lease, ProcessIdentity, TaskStatus, WorkflowStatus};
 use waypost_core::op::{
-    AddCheckpoint, AddJobRecord, AddTask, AddWorkflow, AssignTask, ClaimTask, Claimed, ExpireDue, FailTask, FinishJob,
-    Heartbeat, IntroduceAgent, LeaseIssue, ListLeases, RecordJobStarted, RecordMerge, RegisterSupervisor, RemoveTask,
-    ReopenTask, ReplanWorkflow, ShowContext, ShowTask, ShowWorkflow, ShowWorkflowSummary, SkipTask, StartWorkflow,
+    AddCheckpoint, AddJobRecord, AddTask, AddWorkflow, AnswerQuestion, AskQuestion, AssignTask, ClaimTask, Claimed,
+    ExpireDue, FailTask, FinishJob, Heartbeat, IntroduceAgent, LeaseIssue, ListLeases, PauseWorkflow, RecordJobStarted,
+    RecordMerge, RegisterSupervisor, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow, ShowContext, ShowTask,
+    ShowWorkflow, ShowWorkflowSummary, SkipTask, StartWorkflow,
 };
 use waypost_core::store::Store as _;
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::{Plan, PlannedTask};
+use waypost_core::work::timeline::SpanKind;
 use waypost_core::work::view::TaskView;
 use waypost_core::{Kind, Result};
 
@@ -97,6 +99,56 @@ fn a_summary_has_the_longest_chain_of_unfinished_tasks() {
     bench.kill("f");
     let failed = bench.0.read(PERSON, summarize()).unwrap().failed;
     assert_eq!(failed[0].task.error.as_deref(), Some("no way"));
+}
+
+#[test]
+fn a_timeline_has_the_recorded_times_in_the_queue_at_work_and_waiting_for_a_person() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }, { "name": "b", "depends_on": ["a"] }]));
+    let spans = |bench: &mut Bench, task: usize| -> Vec<(SpanKind, u64, Option<u64>)> {
+        let summary = bench.0.read(PERSON, ShowWorkflowSummary { workflow: "w".to_owned() }).unwrap();
+        let start = Timestamp::from_millis(0);
+        let spans = summary.timeline[task].spans.iter();
+        spans.map(|span| (span.kind, span.from.since(start), span.until.map(|until| until.since(start)))).collect()
+    };
+    assert_eq!(spans(&mut bench, 0), [(SpanKind::Queued, 1_000, None)]);
+    assert_eq!(spans(&mut bench, 1), [], "it waits for another task");
+    bench.0.set_now(2_000);
+    bench.claim("agent1", "a").unwrap();
+    bench.0.set_now(3_000);
+    let ask = AskQuestion { task: "a".to_owned(), workflow: None, epoch: None, question: "Which?".to_owned() };
+    bench.0.write("agent1", ask).unwrap();
+    bench.0.set_now(5_000);
+    let answer = AnswerQuestion { task: "a".to_owned(), workflow: None, answer: "That".to_owned() };
+    bench.0.write(PERSON, answer).unwrap();
+    bench.0.set_now(6_000);
+    bench.claim("agent2", "a").unwrap();
+    bench.0.set_now(9_000);
+    bench.0.write("agent2", finish("a")).unwrap();
+    bench.0.set_now(10_000);
+    bench.0.write(PERSON, PauseWorkflow { workflow: "w".to_owned() }).unwrap();
+    bench.0.set_now(12_000);
+    bench.0.write(PERSON, ResumeWorkflow { workflow: "w".to_owned() }).unwrap();
+    bench.0.set_now(13_000);
+    bench.claim("agent2", "b").unwrap();
+    assert_eq!(
+        spans(&mut bench, 0),
+        [
+            (SpanKind::Queued, 1_000, Some(2_000)),
+            (SpanKind::Running, 2_000, Some(3_000)),
+            (SpanKind::Waiting, 3_000, Some(5_000)),
+            (SpanKind::Queued, 5_000, Some(6_000)),
+            (SpanKind::Running, 6_000, Some(9_000)),
+        ]
+    );
+    assert_eq!(
+        spans(&mut bench, 1),
+        [
+            (SpanKind::Queued, 9_000, Some(10_000)),
+            (SpanKind::Queued, 12_000, Some(13_000)),
+            (SpanKind::Running, 13_000, None),
+        ]
+    );
 }
 
 #[test]

@@ -267,6 +267,18 @@ pub(super) fn status(answer: &Value) -> (Value, String) {
     if text.is_empty() {
         text.push_str("no tasks, agents or messages\n");
     }
+    let row = |row: &Value| pick(row, &["kind", "id", "name", "chip", "reason", "since"]);
+    let group = |group: &Value| {
+        let rows = map_items(&group["rows"], row);
+        json!({ "group": group["group"], "total": group["total"], "rows": rows })
+    };
+    let groups = map_items(&answer["groups"], group);
+    let count = |group: &Value| format!("{} {}", plain(&group["group"]), group["total"]);
+    let counts: Vec<String> = groups.iter().filter(|group| group["total"] != 0).map(count).collect();
+    if !counts.is_empty() {
+        let _ = writeln!(text, "groups: {}", counts.join(", "));
+    }
+    data.insert("groups".to_owned(), Value::Array(groups));
     (Value::Object(data), text)
 }
 

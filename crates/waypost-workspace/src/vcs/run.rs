@@ -390,6 +390,29 @@ impl Tool {
         Ok(self.check(output)?.stdout)
     }
 
+    /// Runs it and returns the beginning of its output, and whether there is more. It is ended then.
+    pub(crate) fn first_bytes(mut self, max_bytes: u64) -> Result<(Vec<u8>, bool)> {
+        log::debug!("run {}", self.line());
+        self.command.stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = self.command.spawn().map_err(|error| self.cannot_run(error))?;
+        let mut bytes = Vec::new();
+        let read = match child.stdout.take() {
+            Some(stdout) => stdout.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes),
+            None => Ok(0),
+        };
+        let is_cut = bytes.len() as u64 > max_bytes;
+        if is_cut || read.is_err() {
+            let _ = child.kill();
+        }
+        let status = child.wait().map_err(|error| self.cannot_run(error))?;
+        read.map_err(|error| self.cannot_run(error))?;
+        if !is_cut && !status.success() {
+            return Err(Error::conflict(format!("{} failed", self.name)));
+        }
+        bytes.truncate(usize::try_from(max_bytes).unwrap_or(usize::MAX));
+        Ok((bytes, is_cut))
+    }
+
     /// Starts it for a series of requests.
     pub(crate) fn converse(mut self) -> Result<Conversation> {
         log::debug!("run {}", self.line());

@@ -450,8 +450,8 @@ mod tests {
         "send_message",
     ];
 
-    /// Reads that are not for jobs: logs may show more than their authors intended.
-    const JOB_HIDDEN: &[&str] = &["show_log", "show_stored_log"];
+    /// Reads that are not for jobs: logs and files may show more than their authors intended.
+    const JOB_HIDDEN: &[&str] = &["show_diff", "show_log", "show_stored_log"];
 
     fn grant(role: Role) -> Grant {
         Grant { token: "x".to_owned(), role, agent: Some("a".to_owned()), task: Some("tk_1".to_owned()) }

@@ -3,6 +3,7 @@
 //! Operations of the store are in [`waypost_core::op`].
 
 pub mod agent;
+pub mod graph;
 pub mod issue;
 pub mod job;
 pub mod status;
@@ -12,5 +13,5 @@ use crate::operation::AppEntry;
 
 /// Returns all operations of the application.
 pub fn all() -> impl Iterator<Item = &'static AppEntry> {
-    [agent::TABLE, issue::TABLE, job::TABLE, status::TABLE, workspace::TABLE].into_iter().flatten()
+    [agent::TABLE, graph::TABLE, issue::TABLE, job::TABLE, status::TABLE, workspace::TABLE].into_iter().flatten()
 }

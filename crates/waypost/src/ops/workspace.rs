@@ -2,8 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use waypost_core::context::Authority;
 use waypost_core::model::{Workspace, WorkspaceStatus};
-use waypost_core::op::{Effect, Operation, ShowWorkspace};
+use waypost_core::op::{Access, Effect, JobAccess, Operation, ShowWorkspace};
 use waypost_core::{Error, Result, path_text};
 
 use crate::operation::{AppContext, AppEntry, AppOperation};
@@ -15,8 +16,14 @@ pub static TABLE: &[AppEntry] = &[
     AppEntry::of::<DeliverWorkspace>(),
     AppEntry::of::<ExplainWorkspace>(),
     AppEntry::of::<RemoveWorkspace>(),
+    AppEntry::of::<ShowDiff>(),
     AppEntry::of::<SnapshotWorkspace>(),
 ];
+
+/// Default size of a diff.
+const DEFAULT_DIFF_BYTES: u64 = 256 * 1024;
+/// Maximum size of a diff.
+const MAX_DIFF_BYTES: u64 = 4 << 20;
 
 /// Pushes the branch of a workspace to the remote of its repository. Without a remote, brings it into the source
 /// repository. Refuses if there are uncommitted changes and no message to commit them with.
@@ -103,6 +110,29 @@ pub struct RemovedWorkspace {
     /// The freed bytes, as last measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     freed: Option<u64>,
+}
+
+/// Shows the changes in a workspace since the commit that it started from: those that are committed, and those that are not.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct ShowDiff {
+    /// The workspace: its id, a prefix of it, or its job.
+    pub workspace: String,
+    /// Maximum size of the diff, in bytes [default: 262144].
+    #[serde(default)]
+    pub max_bytes: Option<u64>,
+}
+
+/// The changes in a workspace.
+#[derive(Clone, Serialize, Deserialize, JsonSchema)]
+pub struct WorkspaceDiff {
+    /// The workspace.
+    pub workspace: String,
+    /// The commit that it started from.
+    pub base: String,
+    /// The changes in the format of git; bytes that are not UTF-8 are replaced.
+    pub diff: String,
+    /// Whether the diff is longer than the limit.
+    pub is_cut: bool,
 }
 
 /// Saves all files and commits of a workspace as a snapshot.
@@ -210,6 +240,36 @@ impl AppOperation for RemoveWorkspace {
             saved_as: removed.saved_as,
             restored_by: removed.restored_by,
             freed: removed.freed,
+        })
+    }
+}
+
+impl Operation for ShowDiff {
+    const NAME: &'static str = "show_diff";
+    const SUMMARY: &'static str = "Show the changes in a workspace";
+    const EFFECT: Effect = Effect::Read;
+    // As with logs: files may show more than their authors intended.
+    const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::None);
+    type Answer = WorkspaceDiff;
+}
+
+impl AppOperation for ShowDiff {
+    /// The session of a short operation has the rights of the caller.
+    const IS_SHORT: bool = true;
+
+    fn run(self, cx: &mut AppContext<'_>) -> Result<WorkspaceDiff> {
+        let session = cx.session()?;
+        if session.caller().authority != Authority::User {
+            return Err(Error::refused("the changes in a workspace are for admins"));
+        }
+        let workspace = local_workspace(session, &self.workspace)?;
+        let max_bytes = self.max_bytes.unwrap_or(DEFAULT_DIFF_BYTES).min(MAX_DIFF_BYTES);
+        let found = workspaces::diff(&workspace, max_bytes)?;
+        Ok(WorkspaceDiff {
+            workspace: workspace.id.to_string(),
+            base: found.base,
+            diff: found.text,
+            is_cut: found.is_cut,
         })
     }
 }

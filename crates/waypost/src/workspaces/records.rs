@@ -13,7 +13,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_fs::FileIdentity;
 use waypost_workspace::jobs;
-use waypost_workspace::workspaces::{self as tools, Plan, Snapshot, Work};
+use waypost_workspace::workspaces::{self as tools, Diff, Plan, Snapshot, Work};
 
 use super::places::known_machine;
 use crate::place::Place;
@@ -127,6 +127,11 @@ pub fn plan_of(workspace: &Workspace) -> Result<Plan> {
         Error::damaged(format!("cannot read the plan of workspace {}", workspace.id)).because(error)
     })?;
     Ok(record.plan)
+}
+
+/// Returns the changes in a workspace since the commit that it started from.
+pub fn diff(workspace: &Workspace, max_bytes: u64) -> Result<Diff> {
+    tools::diff(&plan_of(workspace)?, max_bytes)
 }
 
 /// Finds a workspace by its id, the start of its id, its job, or a path in it.

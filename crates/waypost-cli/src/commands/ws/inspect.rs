@@ -14,6 +14,7 @@ use crate::CommandContext;
 use crate::places::{PlaceColumns, describe_worktree};
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, cell_keeping_end, header, number, styled};
 use waypost::bytes;
+use waypost::ops::workspace::ShowDiff;
 use waypost::session::Session;
 use waypost::workspaces::{self, Examined, UserWorkspaces};
 
@@ -33,6 +34,16 @@ impl ListArgs {
     pub(super) fn is_of_user(&self) -> bool {
         self.all
     }
+}
+
+/// Show the changes in a workspace since the commit it started from, committed or not
+#[derive(clap::Args)]
+pub(super) struct DiffArgs {
+    /// Workspace: an id or its prefix, or a job
+    workspace: String,
+    /// Maximum size in bytes [default: 262144]
+    #[arg(long, value_name = "BYTES")]
+    max_bytes: Option<u64>,
 }
 
 /// Show the workspace and the job of a path
@@ -56,6 +67,17 @@ impl DuArgs {
     pub(super) fn is_of_user(&self) -> bool {
         self.all || self.workspace.is_some()
     }
+}
+
+pub(super) fn diff(cx: &mut CommandContext, session: &mut Session, args: &DiffArgs) -> Result<ExitCode> {
+    let found = session.call_app(ShowDiff { workspace: args.workspace.clone(), max_bytes: args.max_bytes })?;
+    cx.ui.answer(&found, |text| {
+        found.diff.lines().for_each(|line| text.line(line));
+        if found.is_cut {
+            text.line("The diff is longer: --max-bytes shows more of it.");
+        }
+    })?;
+    Ok(ExitCode::SUCCESS)
 }
 
 pub(super) fn list(cx: &mut CommandContext, session: &mut Session, args: &ListArgs) -> Result<ExitCode> {

@@ -26,6 +26,7 @@ use waypost::workspaces::UserWorkspaces;
   way ws list                        all workspaces and their sizes
   way ws list --all                  also those of other repositories, and of deleted ones
   way ws show jb_4k2j                the workspace of a job
+  way ws diff jb_4k2j                its changes since it started
   way ws whose .                     the job of this directory
   way ws gc --older-than 7d --dry-run
   way ws rm ws_1a2b --force          saves its content, then removes it
@@ -43,6 +44,7 @@ enum Command {
     List(inspect::ListArgs),
     /// Show a workspace, and the work that its removal would lose
     Show(OneArgs),
+    Diff(inspect::DiffArgs),
     Whose(inspect::WhoseArgs),
     /// Measure the size of workspaces
     Du(inspect::DuArgs),
@@ -93,6 +95,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     match command {
         Command::New(args) => make::new(cx, session, args),
         Command::List(args) => inspect::list(cx, session, args),
+        Command::Diff(args) => inspect::diff(cx, session, args),
         Command::Restore(args) => save::restore(cx, session, args),
         Command::Enter(args) => make::enter(cx, session, &args.workspace),
         Command::Update(args) => make::update(cx, session, args),

@@ -139,6 +139,8 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Renamed("apply_template", "values", "--var"), "repeatable, one value each"),
     (Absent("apply_template", "content"), "the command reads it from the file of the template"),
     // Workflows.
+    (Renamed("show_graph", "subject", "<WORKFLOW|ISSUE>"), "the usage line says what it can be"),
+    (Extra("graph", "--format"), "only about the output"),
     (Renamed("add_workflow", "repositories", "--repo-of"), "--repo is a global option"),
     (Renamed("add_workflow", "config", "--config-json"), "--config is a global option"),
     (Renamed("add_workflow_repository", "repository", "--add"), "way workflow repos lists them, too"),

@@ -199,6 +199,7 @@ fn planning() -> Vec<Case> {
         ),
         case("list_workflows", json!({ "limit": 50 }), "workflow list --limit 50"),
         case("show_workflow", json!({ "workflow": "release" }), "workflow show release"),
+        case("show_graph", json!({ "subject": "release" }), "graph release"),
         case("list_repositories", json!({}), "repo list"),
         case("list_worktrees", json!({}), "worktree list"),
     ]
@@ -332,6 +333,7 @@ fn jobs() -> Vec<Case> {
         case("show_workspace", json!({ "workspace": "$ws1" }), "ws show $ws1")
             .mcp("workspace", json!({ "workspace": "$ws1" })),
         case("explain_workspace", json!({ "workspace": "$ws1" }), "ws show $ws1"),
+        case("show_diff", json!({ "workspace": "$ws1" }), "ws diff $ws1"),
         case("snapshot_workspace", json!({ "workspace": "$ws1" }), "ws snapshot $ws1"),
         case("deliver_workspace", json!({ "workspace": "$ws1" }), "ws push $ws1"),
         case("remove_workspace", json!({ "workspace": "$ws1" }), "ws rm $ws1"),

@@ -154,6 +154,12 @@ pub(super) const ABSENT: &[(&str, Surface, &str)] = &[
         "planning is for coordinators, who have commands and HTTP; every tool costs every agent tokens",
     ),
     ("remove_issue", Mcp, "for people"),
+    ("show_diff", Mcp, "for people"),
+    (
+        "show_graph",
+        Mcp,
+        "an agent reads what matters from prime, context and status; every tool costs every agent tokens",
+    ),
     (
         "show_log",
         Mcp,

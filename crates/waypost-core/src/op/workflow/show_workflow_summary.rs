@@ -10,6 +10,7 @@ use crate::error::Result;
 use crate::model::TaskStatus;
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::work::find;
+use crate::work::timeline::{self, TaskTimes};
 use crate::work::view::{self, TaskView, WorkflowView};
 
 /// Summarizes the progress of a workflow.
@@ -39,6 +40,9 @@ pub struct WorkflowSummary {
     pub questions: Vec<TaskView>,
     /// Tasks whose last attempt failed, including those without attempts left.
     pub failed: Vec<TaskView>,
+    /// Where the time of each task went, in plan order.
+    #[serde(default)]
+    pub timeline: Vec<TaskTimes>,
 }
 
 impl Operation for ShowWorkflowSummary {
@@ -52,6 +56,7 @@ impl StoreOperation for ShowWorkflowSummary {
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowSummary> {
         let workflow = find::workflow(cx, &self.workflow)?;
         let tasks = view::tasks(cx, &workflow)?;
+        let timeline = timeline::of_workflow(cx, &workflow, &tasks)?;
         let workflow = view::workflow(cx, workflow)?;
         let of = |statuses: &[TaskStatus]| -> Vec<TaskView> {
             tasks.iter().filter(|task| statuses.contains(&task.task.status)).cloned().collect()
@@ -65,6 +70,7 @@ impl StoreOperation for ShowWorkflowSummary {
             oldest: of(&[TaskStatus::InProgress]).into_iter().min_by_key(|task| task.task.started_at),
             questions: of(&[TaskStatus::WaitingInput]),
             failed: of(&[TaskStatus::Dead, TaskStatus::Failed]),
+            timeline,
             workflow,
         })
     }
