@@ -278,6 +278,11 @@ export const ACTIONS = {
     send: (_, { to, ...values }) => (to ? ['POST', 'messages', { to, ...given(values) }] : ['POST', 'messages/broadcast', given(values)]),
     done: (_, { to }) => (to ? `Sent to ${to}.` : 'Sent to all agents.'),
   },
+  acknowledge: {
+    on: 'message', name: 'Mark as dealt with', when: ({ isOwn, state }) => isOwn && state === 'read',
+    send: ({ id }) => ['POST', 'messages/ack', { messages: [id] }],
+    done: () => 'Marked as dealt with.',
+  },
   reply: {
     on: 'message', name: 'Reply', when: () => true,
     fields: () => [{ name: 'body', label: 'Reply', type: 'area', isRequired: true }],

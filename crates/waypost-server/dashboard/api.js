@@ -44,6 +44,12 @@ export async function read(path, parameters = {}, options = {}) {
   return response.json();
 }
 
+/// Reads with a request that has a body.
+export async function ask(path, body, options = {}) {
+  const headers = { 'Content-Type': 'application/json' };
+  return (await open(`/api/v1/${path}`, { ...options, method: 'POST', headers, body: JSON.stringify(body) })).json();
+}
+
 /// Runs an operation that changes something. DELETE takes its arguments in the address.
 export async function write(path, body, method = 'POST') {
   const key = { 'Idempotency-Key': crypto.randomUUID() };

@@ -1,19 +1,33 @@
 // The page: navigation, keys, login, and the screen that the address names.
 import { useEffect, useRef, useState } from './vendor/hooks.js';
-import { render } from './vendor/preact.js';
-import { signal } from './vendor/signals.js';
+import { options, render } from './vendor/preact.js';
 import { hasToken, logout, needsLogin, setToken } from './api.js';
+import { Attention, NoticeButton, waiting } from './attention.js';
 import { Dialog, Notices } from './dialogs.js';
 import { html } from './html.js';
-import { connection, follow, version } from './live.js';
+import { connection, follow, nextFrame, version } from './live.js';
+import { isOpen as isPaletteOpen, Palette } from './palette.js';
 import { go, link, route } from './router.js';
+import { Scope } from './scope.js';
 import { Issues } from './screens/issues.js';
-import { Agents, Events, Jobs, Repositories } from './screens/lists.js';
+import { Jobs } from './screens/jobs.js';
+import { Agents, Events, Repositories } from './screens/lists.js';
+import { Messages } from './screens/messages.js';
 import { Now } from './screens/now.js';
 import { Task } from './screens/task.js';
 import { Workflows } from './screens/workflows.js';
 import { Workspaces } from './screens/workspaces.js';
-import { age, useRead } from './ui.js';
+import { age } from './ui.js';
+
+/// However many events come, the page is drawn at most once per frame.
+options.debounceRendering = nextFrame;
+/// What the user does is drawn at once: the next key may depend on it.
+for (const kind of ['keydown', 'input', 'change', 'click', 'submit']) {
+  addEventListener(kind, () => {
+    options.debounceRendering = undefined;
+    setTimeout(() => { options.debounceRendering = nextFrame; });
+  }, true);
+}
 
 /// The screens in the navigation: address, name, key after g, component.
 const SCREENS = [
@@ -21,25 +35,12 @@ const SCREENS = [
   ['workflows', 'Workflows', 'w', Workflows],
   ['issues', 'Issues', 'i', Issues],
   ['agents', 'Agents', 'a', Agents],
+  ['messages', 'Messages', 'm', Messages],
   ['workspaces', 'Workspaces', 's', Workspaces],
   ['jobs', 'Jobs', 'j', Jobs],
   ['events', 'Events', 'e', Events],
   ['repositories', 'Repositories', 'r', Repositories],
 ];
-
-/// The number of things that need a person.
-const waiting = signal(0);
-
-/// Keeps the count and the title of the tab up to date on every screen.
-function Count({ title }) {
-  const { answer } = useRead('status', { limit: 1 });
-  const total = answer?.data.groups.find(({ group }) => group === 'needs_you')?.total ?? 0;
-  useEffect(() => {
-    waiting.value = total;
-    document.title = `${total ? `(${total}) ` : ''}${title} · Waypost`;
-  }, [total, title]);
-  return null;
-}
 
 function Screen() {
   const { screen, subject, query } = route.value;
@@ -55,7 +56,14 @@ function Navigation() {
   return html`<nav aria-label="Screens"><a class="brand" href=${link('now')}>Waypost</a>
     ${SCREENS.map(([address, name]) => html`<a class="tab" href=${link(address)} aria-current=${screen === address ? 'page' : undefined}>
       ${name}${address === 'now' && waiting.value > 0 && html` <span class="count" aria-label="${waiting.value} need you">${waiting.value}</span>`}</a>`)}
-    <button onClick=${logout}>Log out</button></nav>`;
+    <button type="button" class="quiet" onClick=${logout}>Log out</button></nav>`;
+}
+
+function Bar() {
+  const { state } = connection.value;
+  return html`<header class="bar"><${Scope}/>
+    <button type="button" class="find" onClick=${() => { isPaletteOpen.value = true; }}>Go to… <kbd>Ctrl K</kbd></button>
+    <${NoticeButton}/><span class="link ${state}" role="status">${{ live: 'Live', connecting: 'Connecting…', lost: 'Connection lost' }[state]}</span></header>`;
 }
 
 /// Says how old the data is while the connection is lost.
@@ -79,7 +87,7 @@ function Login() {
       once without it. The token stays in this tab.</p></main>`;
 }
 
-const KEYS = [['j, k', 'next and previous row'], ['Enter', 'open the row'], ['/', 'search'], ['?', 'these keys'], ['Esc', 'close'],
+const KEYS = [['j, k', 'next and previous row'], ['Enter', 'open the row'], ['/', 'search'], ['Ctrl K', 'go to anything'], ['?', 'these keys'], ['Esc', 'close, clear the spotlight'],
   ...SCREENS.map(([, name, key]) => [`g ${key}`, name])];
 
 /// Handles keys. Those that are typed into a field, or with a modifier, belong to the browser.
@@ -87,6 +95,11 @@ function useKeys(showHelp) {
   const isAfterG = useRef(false);
   useEffect(() => {
     const press = (event) => {
+      if ((event.ctrlKey || event.metaKey) && event.key.toLowerCase() === 'k') {
+        isPaletteOpen.value = true;
+        event.preventDefault();
+        return;
+      }
       if (event.ctrlKey || event.metaKey || event.altKey || event.target.closest('input, textarea, select, dialog')) return;
       const wasAfterG = isAfterG.current;
       isAfterG.current = event.key === 'g';
@@ -116,8 +129,9 @@ function App() {
   const title = SCREENS.find(([address]) => address === screen)?.[1] ?? screen;
   if (needsLogin.value) return html`<${Login}/>`;
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main').focus(); }}>Skip to content</a>
-    <${Count} title=${title}/><${Connection}/><div class="page"><${Navigation}/><main id="main" tabindex="-1"><${Screen}/></main></div>
-    <${Dialog}/><${Notices}/><dialog ref=${help} aria-label="Keys"><h1>Keys</h1><dl>${KEYS.map(([key, what]) => html`<dt><code>${key}</code></dt><dd>${what}</dd>`)}</dl>
+    <${Attention} title=${title}/><${Connection}/><div class="page"><${Navigation}/><div class="body"><${Bar}/>
+      <main id="main" tabindex="-1"><${Screen}/></main></div></div><${Palette} screens=${SCREENS}/><${Dialog}/><${Notices}/>
+    <dialog ref=${help} aria-label="Keys"><h1>Keys</h1><dl>${KEYS.map(([key, what]) => html`<dt><code>${key}</code></dt><dd>${what}</dd>`)}</dl>
       <form method="dialog"><button>Close</button></form></dialog>`;
 }
 

@@ -1,43 +1,76 @@
-// The stream of events: it tells every screen when to read again, and the page how old its data is.
-import { signal } from './vendor/signals.js';
+// The stream of events: it brings every change to the screens, and tells the page how old its data is.
+import { batch, signal } from './vendor/signals.js';
 import { needsLogin, open, readRole } from './api.js';
 
-/// Reads that follow events wait this long, so that a burst of events costs one read.
-const SETTLE_MS = 250;
 const MAX_RETRY_MS = 15000;
+/// The server sends a sign of life every few seconds. After this time without one, the connection is dead.
+const MAX_SILENCE_MS = 20000;
+/// A frame comes at the latest after this time: hidden tabs have no frames, but their titles count on.
+const MAX_FRAME_MS = 200;
 
-/// Counts up when something has changed. Screens read again when it does.
+/// Counts up when all data must be read again: after an action, and after a gap in the events.
 export const version = signal(0);
 /// `live`, `connecting`, or `lost` with the time since when.
 export const connection = signal({ state: 'connecting', since: Date.now() });
 /// The current time, for ages. It moves every few seconds.
 export const now = signal(Date.now());
 
-let last;
-let timer;
+/// How long events are remembered, for answers that were under way when they came.
+const RECENT_MS = 30000;
 
-function changed() {
-  timer ??= setTimeout(() => {
-    timer = undefined;
-    version.value += 1;
-  }, SETTLE_MS);
+const listeners = new Set();
+let recent = [];
+let queue = [];
+let last;
+
+/// Calls a function once, at the next frame.
+export function nextFrame(call) {
+  let isDone = false;
+  const once = () => {
+    if (!isDone) call();
+    isDone = true;
+  };
+  if (!document.hidden) requestAnimationFrame(once);
+  setTimeout(once, MAX_FRAME_MS);
 }
 
-function handle(event) {
-  if (event.id) last = event.id;
-  if (event.name === 'unavailable') connection.value = { state: 'lost', since: Date.now() };
-  else if (event.name === 'available') connection.value = { state: 'live' };
-  else changed();
+/// Calls a function with the events of each frame in which there are some. Returns a function that ends it.
+export function listen(listener) {
+  listeners.add(listener);
+  return () => listeners.delete(listener);
+}
+
+/// Returns the events that came since a moment, of the last seconds.
+export const eventsSince = (moment) => recent.filter(({ at }) => at >= moment).map(({ event }) => event);
+
+function deliver() {
+  const events = queue;
+  const at = Date.now();
+  recent = [...recent.filter((one) => at - one.at < RECENT_MS), ...events.map((event) => ({ at, event }))];
+  queue = [];
+  batch(() => listeners.forEach((listener) => listener(events)));
+}
+
+function handle({ id, name, data }) {
+  if (id) last = id;
+  if (name === 'unavailable') connection.value = { state: 'lost', since: Date.now() };
+  else if (name === 'available') connection.value = { state: 'live' };
+  else if (name === 'resync') version.value += 1;
+  else {
+    if (queue.length === 0) nextFrame(deliver);
+    queue.push(JSON.parse(data));
+  }
 }
 
 /// Reads server-sent events from a response. EventSource cannot send a token.
-async function* parse(response) {
+export async function* parse(response, heard = () => {}) {
   const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
   let rest = '';
   let event = {};
   for (;;) {
     const { value, done } = await reader.read();
     if (done) return;
+    heard();
     const lines = (rest + value).split(/\r?\n/);
     rest = lines.pop();
     for (const line of lines) {
@@ -66,22 +99,25 @@ export async function follow() {
     }
     const stop = new AbortController();
     const unsubscribe = needsLogin.subscribe((wanted) => { if (wanted) stop.abort(); });
+    let heardAt = Date.now();
+    const watch = setInterval(() => { if (Date.now() - heardAt > MAX_SILENCE_MS) stop.abort(); }, 1000);
     try {
       const headers = last ? { 'Last-Event-ID': last } : {};
       const response = await open('/api/v1/events/stream', { headers, signal: stop.signal });
       connection.value = { state: 'live' };
       pause = 500;
       readRole();
-      // Events may have been missed before the first connection.
-      changed();
-      for await (const event of parse(response)) handle(event);
+      // Something may have changed between the first reads and the connection.
+      version.value += 1;
+      for await (const event of parse(response, () => { heardAt = Date.now(); })) handle(event);
     } catch {
       // The reason does not matter: the state says that the data is old, and the next attempt tells more.
     }
+    clearInterval(watch);
     unsubscribe();
     // After a logout the next user starts anew.
     if (needsLogin.value) continue;
-    if (connection.value.state !== 'lost') connection.value = { state: 'lost', since: Date.now() };
+    if (connection.value.state !== 'lost') connection.value = { state: 'lost', since: heardAt };
     await new Promise((resolve) => { setTimeout(resolve, pause); });
     pause = Math.min(pause * 2, MAX_RETRY_MS);
   }

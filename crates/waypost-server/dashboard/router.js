@@ -3,27 +3,45 @@ import { computed, signal } from './vendor/signals.js';
 
 const read = () => location.hash.replace(/^#\/?/, '') || 'now';
 
-function decode(text) {
-  try {
-    return decodeURIComponent(text);
-  } catch {
-    return text;
-  }
-}
-
 const path = signal(read());
 addEventListener('hashchange', () => { path.value = read(); });
 
+const decode = (text) => {
+  try {
+    return decodeURIComponent(text);
+  } catch {
+    // A % that the user typed.
+    return text;
+  }
+};
+
 /// The screen, its subject, and the parameters of the current address.
 export const route = computed(() => {
-  const [where, query = ''] = path.value.split('?');
-  const [screen, ...subject] = where.split('/').map(decode);
-  return { screen, subject: subject.join('/'), query: Object.fromEntries(new URLSearchParams(query)) };
+  const [where, query = ''] = path.value.split(/\?(.*)/s);
+  const [screen, ...subject] = where.split('/');
+  return { screen: decode(screen), subject: subject.map(decode).join('/'), query: Object.fromEntries(new URLSearchParams(query)) };
 });
 
+/// The filters that stay when the screen changes.
+const KEPT = ['repo', 'worktree'];
+
+/// Returns an address. The filters of the current one stay, unless the parameters say otherwise.
 export const link = (screen, subject, query) => {
-  const text = new URLSearchParams(Object.entries(query ?? {}).filter(([, value]) => value)).toString();
+  const kept = KEPT.map((name) => [name, route.value.query[name]]);
+  const all = { ...Object.fromEntries(kept), ...query };
+  const text = new URLSearchParams(Object.entries(all).filter(([, value]) => value)).toString();
   return `#/${screen}${subject ? `/${encodeURIComponent(subject)}` : ''}${text && `?${text}`}`;
 };
 
 export const go = (...where) => { location.hash = link(...where); };
+
+/// Changes parameters of the current address. Back undoes it, unless it replaces the address.
+export function refine(query, isReplacing = false) {
+  const { screen, subject, query: before } = route.value;
+  const address = link(screen, subject, { ...before, ...query });
+  if (!isReplacing) location.hash = address;
+  else {
+    history.replaceState(null, '', address);
+    path.value = read();
+  }
+}

@@ -173,6 +173,13 @@ impl Browser {
         self.ask("actions", &json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": keys }] }));
     }
 
+    /// Presses a key while a modifier is held.
+    pub fn chord(&self, modifier: char, key: char) {
+        let step = |kind: &str, key: char| json!({ "type": kind, "value": key.to_string() });
+        let keys = [step("keyDown", modifier), step("keyDown", key), step("keyUp", key), step("keyUp", modifier)];
+        self.ask("actions", &json!({ "actions": [{ "type": "key", "id": "keyboard", "actions": keys }] }));
+    }
+
     /// Returns the errors that the console of the browser shows: also those of the content security policy.
     pub fn errors(&self) -> Vec<String> {
         let lines = self.ask("se/log", &json!({ "type": "browser" }));

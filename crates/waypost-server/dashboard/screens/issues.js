@@ -2,10 +2,13 @@
 import { useEffect, useState } from '../vendor/hooks.js';
 import { begin, perform, permitted, STATUSES, TYPES } from '../actions.js';
 import { Actions, Refusal } from '../dialogs.js';
+import { Graph } from '../graph.js';
 import { html } from '../html.js';
+import { List, useList } from '../list.js';
 import { version } from '../live.js';
 import { go, link } from '../router.js';
-import { Age, Chip, Empty, Field, Loaded, More, Row, usePages, useRead } from '../ui.js';
+import { repositoryPath, scope } from '../scope.js';
+import { Age, Chip, Field, Loaded, Row, useRead } from '../ui.js';
 
 /// Ledgers are files: other programs change them without an event of the store.
 const POLL_MS = 5000;
@@ -14,15 +17,13 @@ const VIEWS = [['', 'Open'], ['ready', 'Ready'], ['blocked', 'Blocked'], ['all',
 const VISIBILITIES = [['', 'Any visibility'], ['canonical', 'Accepted'], ['proposed', 'Proposed'], ['local', 'Local']];
 
 export const Issues = ({ subject, query }) => {
-  useEffect(() => {
-    const timer = setInterval(() => { if (!document.hidden) version.value += 1; }, POLL_MS);
-    return () => clearInterval(timer);
-  }, []);
-  return subject ? html`<${Issue} id=${subject}/>` : html`<${List} query=${query}/>`;
+  usePolling();
+  return subject ? html`<${Issue} id=${subject}/>` : html`<${All} query=${query}/>`;
 };
 
 /// The address and the parameters of a list. Lists of ready and blocked issues have fewer filters.
-function request({ view = '', type, label, text, visibility, repo }) {
+function request({ view = '', type, label, text, visibility, ledger }) {
+  const repo = ledger ?? repositoryPath(scope.value.repo);
   if (view === 'ready') return ['issues/ready', { types: type, repo }];
   if (view === 'blocked') return ['issues/blocked', { repo }];
   const statuses = view.startsWith('=') ? view.slice(1) : undefined;
@@ -40,11 +41,18 @@ function Choice({ label, value = '', options, isDisabled, onChoose }) {
     ${options.map(([key, name]) => html`<option value=${key} selected=${key === value}>${name}</option>`)}</select>`;
 }
 
-function List({ query }) {
+function usePolling() {
+  useEffect(() => {
+    const timer = setInterval(() => { if (!document.hidden) version.value += 1; }, POLL_MS);
+    return () => clearInterval(timer);
+  }, []);
+}
+
+function All({ query }) {
   const [path, parameters] = request(query);
-  const pages = usePages(path, parameters);
-  const { answer } = pages.state;
-  const entries = (answer?.data ?? []).map((one) => (one.issue ? { ...one.issue, reasons: one.reasons } : one));
+  const list = useList(path, parameters, { kinds: ['issue', 'task.completed'] });
+  const issueOf = (one) => (one.issue ? { ...one.issue, reasons: one.reasons } : one);
+  const entries = list.rows.map(issueOf);
   entries.forEach((issue) => seen.add(repoName(issue)));
   const repos = [...seen].filter(Boolean).sort();
   const [text, setText] = useState(query.text ?? '');
@@ -53,7 +61,7 @@ function List({ query }) {
   const search = (event) => { event.preventDefault(); choose({ text, label }); };
   const [isReady, isBlocked] = [query.view === 'ready', query.view === 'blocked'];
   const isFiltered = Object.values(query).some(Boolean);
-  return html`<h1>Issues</h1><${QuickAdd} repos=${repos} repo=${query.repo}/>
+  return html`<h1>Issues</h1><${QuickAdd} repos=${repos} repo=${query.ledger}/>
     <form class="filter" role="search" onSubmit=${search}>
       <input type="search" aria-label="Search issues" placeholder="Search, then Enter" value=${text} data-filter disabled=${isReady || isBlocked}
         onInput=${(event) => setText(event.target.value)}/>
@@ -63,26 +71,23 @@ function List({ query }) {
       <input class="short" aria-label="Label" placeholder="Label" value=${label} disabled=${isReady || isBlocked}
         onInput=${(event) => setLabel(event.target.value)}/>
       <${Choice} label="Visibility" value=${query.visibility} isDisabled=${isReady || isBlocked} options=${VISIBILITIES} onChoose=${(visibility) => choose({ visibility })}/>
-      ${(repos.length > 1 || query.repo) && html`<${Choice} label="Repository" value=${query.repo} onChoose=${(repo) => choose({ repo })}
-        options=${[['', 'All repositories'], ...repos.map((name) => [name, name])]}/>`}
+      ${(repos.length > 1 || query.ledger) && html`<${Choice} label="Ledger" value=${query.ledger} onChoose=${(ledger) => choose({ ledger })}
+        options=${[['', 'All ledgers'], ...repos.map((name) => [name, name])]}/>`}
       <button>Filter</button>
       ${isFiltered && html`<a href=${link('issues')} onClick=${() => { setText(''); setLabel(''); }}>Clear</a>`}
     </form>
-    <${Loaded} state=${pages.state}>${() => html`
-      ${(answer.warnings ?? []).map((warning) => html`<div class="note wait">${warning}</div>`)}
-      <div class="rows">${tree(entries).map(({ issue, depth, isApart }) => html`
-        <${Row} key=${issue.id} href=${link('issues', issue.id)}>
-          <${Chip} word=${issue.status}/><span class="id indent-${Math.min(depth, 6)}">${depth > 0 && html`<span class="dim" aria-hidden="true">└ </span>`}${issue.id}</span>
-          <span class="reason title">${issue.title}${isApart && html` <span class="dim">in ${issue.parent_id}</span>`}
-            ${issue.reasons && html` <span class="dim">${issue.reasons.join(', ')}</span>`}</span>
-          ${(issue.labels ?? []).map((one) => html`<span class="label" key=${one}>${one}</span>`)}
-          ${issue.visibility && html`<span class="label wait">${issue.visibility}</span>`}
-          ${repos.length > 1 && html`<span class="dim repo">${repoName(issue)}</span>`}
-          <span class="dim kind">${issue.issue_type}</span><span class="dim">P${issue.priority}</span>
-          <${Age} of=${issue.updated_at}/>
-        <//>`)}</div>
-      ${entries.length === 0 && html`<${Empty}>${isFiltered ? 'No issue matches.' : 'No issue is open.'}<//>`}
-      <${More} pages=${pages} answer=${answer}/>`}<//>`;
+    ${(list.answer?.warnings ?? []).map((warning) => html`<div class="note wait" key=${warning}>${warning}</div>`)}
+    <${List} list=${list} none=${isFiltered ? 'No issue matches.' : 'No issue is open.'} arrange=${() => tree(entries)} row=${({ issue, depth, isApart }) => html`
+      <${Row} key=${issue.id} href=${link('issues', issue.id)}>
+        <${Chip} word=${issue.status}/><span class="id indent-${Math.min(depth, 6)}">${depth > 0 && html`<span class="dim" aria-hidden="true">└ </span>`}${issue.id}</span>
+        <span class="reason title">${issue.title}${isApart && html` <span class="dim">in ${issue.parent_id}</span>`}
+          ${issue.reasons && html` <span class="dim">${issue.reasons.join(', ')}</span>`}</span>
+        ${(issue.labels ?? []).map((one) => html`<span class="label" key=${one}>${one}</span>`)}
+        ${issue.visibility && html`<span class="label wait">${issue.visibility}</span>`}
+        ${repos.length > 1 && html`<span class="dim repo">${repoName(issue)}</span>`}
+        <span class="dim kind">${issue.issue_type}</span><span class="dim">P${issue.priority}</span>
+        <${Age} of=${issue.updated_at}/>
+      <//>`}/>`;
 }
 
 /// Puts children below their parents. Issues whose parent is not in the list say which one it is.
@@ -157,7 +162,20 @@ function Issue({ id }) {
       ${issue.acceptance_criteria && html`<h2>Done when</h2><p class="text">${issue.acceptance_criteria}</p>`}
       ${issue.design && html`<h2>Design</h2><p class="text">${issue.design}</p>`}
       ${issue.notes && html`<h2>Notes</h2><p class="text">${issue.notes}</p>`}
+      <${Dependencies} id=${issue.id}/>
       ${(issue.comments ?? []).length > 0 && html`<h2>Comments</h2><ol class="plain">${issue.comments.map((one) => html`
         <li key=${one.id}><b>${one.author}</b> <${Age} of=${one.created_at}/><p class="text">${one.text}</p></li>`)}</ol>`}`;
   }}<//>`;
+}
+
+/// What the issue waits for and consists of, if there is anything.
+function Dependencies({ id }) {
+  const state = useRead('graph', { subject: id, repo: repositoryPath(scope.value.repo) });
+  const [chosen, choose] = useState();
+  const graph = state.answer?.data;
+  if (graph?.nodes.length === 1) return null;
+  const byId = new Map(graph?.nodes.map((node) => [node.id, node]));
+  return html`<h2>Dependencies</h2><${Loaded} state=${state}>${() => html`<${Graph} graph=${graph} chosen=${chosen} choose=${choose}
+    state=${(one) => ({ state: byId.get(one).state, words: byId.get(one).status.replaceAll('_', ' ') })} open=${(one) => go('issues', one)}
+    label="Dependencies of ${id}, left to right"/>`}<//>`;
 }

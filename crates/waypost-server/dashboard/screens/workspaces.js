@@ -4,12 +4,14 @@ import { performed } from '../actions.js';
 import { read } from '../api.js';
 import { Actions } from '../dialogs.js';
 import { html } from '../html.js';
+import { List, useList } from '../list.js';
 import { link } from '../router.js';
-import { Age, Chip, Empty, Field, Loaded, More, Row, usePages, useRead } from '../ui.js';
+import { scope } from '../scope.js';
+import { Age, Chip, Field, Loaded, Row, useRead } from '../ui.js';
 
 export const Workspaces = ({ subject, query }) => (subject
   ? html`<${Workspace} id=${subject}/>`
-  : html`<${List} query=${query}/>`);
+  : html`<${All} query=${query}/>`);
 
 const UNITS = ['B', 'KiB', 'MiB', 'GiB', 'TiB'];
 
@@ -19,22 +21,21 @@ export function size(bytes) {
   return `${(bytes / 1024 ** unit).toFixed(unit ? 1 : 0)} ${UNITS[unit]}`;
 }
 
-function List({ query }) {
+function All({ query }) {
+  const { repo, worktree } = scope.value;
   const isAll = query.all === 'true';
-  const pages = usePages('workspaces', { worktree_id: query.worktree, all: isAll || undefined });
+  const list = useList('workspaces', { worktree_id: worktree, repository: repo, all: isAll || undefined }, { kinds: ['workspace.', 'job.'], one: (id) => `workspaces/${id}` });
+  const none = html`No workspace exists. A job gets one: <code>way job start -- COMMAND</code>`;
   return html`<h1>Workspaces</h1>
     <p class="tabs"><a href=${link('workspaces', '', { ...query, all: '' })} aria-current=${isAll ? undefined : 'page'}>On disk</a>
       <a href=${link('workspaces', '', { ...query, all: 'true' })} aria-current=${isAll ? 'page' : undefined}>With removed</a></p>
-    <${Loaded} state=${pages.state}>${(answer) => html`
-      ${answer.data.length === 0 && html`<${Empty}>No workspace exists. A job gets one: <code>way job start -- COMMAND</code><//>`}
-      <div class="rows">${answer.data.map((one) => html`
-        <${Row} key=${one.id} href=${link('workspaces', one.id)}>
-          <${Chip} word=${one.is_pinned ? `${one.status}, pinned` : one.status}/><span class="name">${one.task ?? one.branch ?? one.id}</span>
-          <span class="reason">${one.note ?? one.branch ?? one.path}</span>
-          ${one.status === 'kept' && html`<${Work} workspace=${one}/>`}
-          <span class="number">${size(one.size)}</span><${Age} of=${one.updated_at}/>
-        <//>`)}</div>
-      <${More} pages=${pages} answer=${answer}/>`}<//>`;
+    <${List} list=${list} none=${none} row=${(one) => html`
+      <${Row} key=${one.id} href=${link('workspaces', one.id)}>
+        <${Chip} word=${one.is_pinned ? `${one.status}, pinned` : one.status}/><span class="name">${one.task ?? one.branch ?? one.id}</span>
+        <span class="reason" title=${one.path}>${one.note ?? one.branch ?? one.path}</span>
+        ${one.status === 'kept' && html`<${Work} workspace=${one}/>`}
+        <span class="number">${size(one.size)}</span><${Age} of=${one.updated_at}/>
+      <//>`}/>`;
 }
 
 /// Examining a workspace runs its version control tool, so few are examined at a time, and again only after a change.

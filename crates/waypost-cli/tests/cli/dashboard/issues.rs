@@ -117,7 +117,7 @@ fn issues_of_all_repositories_are_filtered_by_the_address_and_shown_as_a_tree() 
         ("label=core", part.as_str()),
         ("text=Print", waiting.as_str()),
         ("view=blocked", waiting.as_str()),
-        ("repo=planning", idea.as_str()),
+        ("ledger=planning", idea.as_str()),
     ] {
         browser.show(&format!("#/issues?{query}"));
         browser.until(query, || rows() == [expected]);

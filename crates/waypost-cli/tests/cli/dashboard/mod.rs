@@ -4,6 +4,7 @@ mod access;
 mod actions;
 mod issues;
 mod looks;
+mod work;
 mod workspaces;
 mod xss;
 
