@@ -140,6 +140,23 @@ impl Ledgers {
         Ok(())
     }
 
+    /// Creates the indexes for lists with filters and other orders, if there are many issues and they do not exist yet.
+    pub fn index_lists(&self, now: Timestamp) -> Result<()> {
+        if self.keeps_index || !self.with_index(now, Index::needs_lists)? {
+            return Ok(());
+        }
+        let open = self.lock();
+        let _lock = self.lock_index();
+        let index = opened(open.as_ref())?;
+        let created =
+            index.begin_change().and_then(|()| if index.needs_lists()? { index.create_lists() } else { Ok(()) });
+        if created.and_then(|()| index.commit()).is_err() {
+            // Each list then reads all issues.
+            index.end();
+        }
+        Ok(())
+    }
+
     /// Returns a number that grows with every change of any ledger. If nothing changed, this costs one `stat` per file.
     pub fn revision(&self, now: Timestamp) -> Result<u64> {
         self.with_index(now, Index::revision)
@@ -602,6 +619,11 @@ impl Draft<'_> {
     /// Discards the draft: nothing is written, whatever else happens to it.
     pub fn discard(&mut self) {
         self.is_discarded = true;
+    }
+
+    /// Returns whether the draft is discarded.
+    pub fn is_discarded(&self) -> bool {
+        self.is_discarded
     }
 
     /// Has the change recorded under a key before it is written: see [`LedgerFile::has_written`].

@@ -11,5 +11,5 @@ mod ledgers;
 mod tool_locks;
 
 pub use file::{LedgerFile, LedgerLocks};
-pub use index::{Counts, Filter, Index, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
+pub use index::{COMMON_WORDS, Counts, Filter, Index, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
 pub use ledgers::{Draft, Ledgers};

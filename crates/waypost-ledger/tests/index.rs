@@ -1,6 +1,7 @@
 //! The index matches the files, whatever happens to either.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -8,12 +9,14 @@ use std::time::Duration;
 use proptest::prelude::*;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
+use waypost_core::ledger::document::Document;
+use waypost_core::ledger::merge;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::PrivateDir;
-use waypost_ledger::{Filter, LedgerFile, Ledgers, Sort};
+use waypost_ledger::{COMMON_WORDS, Counts, Filter, LedgerFile, Ledgers, Sort, Window};
 use waypost_testkit::temp_dir;
 
 const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -39,7 +42,8 @@ fn dump(index: &Path) -> Vec<Vec<Value>> {
          assignee, created_at, updated_at, closed_at, due_at, defer_until, parent_id, labels, is_pinned, urgency, \
          is_ready, waits_for, is_held, wakes_at, freed_at FROM issue ORDER BY id",
         "SELECT id, other, kind FROM edge ORDER BY 1, 2, 3",
-        "SELECT ledger, id, raw FROM line ORDER BY 1, 2, 3",
+        "SELECT kind, value, ledger, number FROM counter ORDER BY 1, 2, 3",
+        "SELECT ledger, id, rank, raw FROM line ORDER BY 1, 2, 3, 4",
         "SELECT ledger, unread, length(marks) FROM ledger ORDER BY 1",
     ] {
         let mut statement = connection.prepare(query).unwrap();
@@ -56,6 +60,73 @@ fn check_texts(index: &Path) {
     let count = |query: &str| connection.query_row(query, [], |row| row.get::<_, i64>(0));
     if let Ok(texts) = count("SELECT count(*) FROM text_docsize") {
         assert_eq!(texts, count("SELECT count(*) FROM line WHERE line <= (SELECT searched FROM about)").unwrap());
+    }
+}
+
+/// Counts all issues of an index, or those of one ledger, without its counters.
+fn recount(index: &Path, ledger: Option<usize>) -> (Counts, Vec<(String, usize)>) {
+    let connection = Connection::open_with_flags(index, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let only = ledger.map_or(String::new(), |ledger| format!(" AND ledger = {ledger}"));
+    let (mut counts, mut labels) = (Counts::default(), BTreeMap::new());
+    let by = |column: &str, condition: &str| {
+        let sql = format!("SELECT {column}, count(*) FROM issue WHERE {condition}{only} GROUP BY 1 ORDER BY 1");
+        let mut statement = connection.prepare(&sql).unwrap();
+        let found = statement.query_map([], |row| Ok((row.get::<_, Value>(0)?, row.get::<_, usize>(1)?))).unwrap();
+        found.collect::<rusqlite::Result<Vec<(Value, usize)>>>().unwrap()
+    };
+    let text = |value: Value| match value {
+        Value::Text(text) => text,
+        other => format!("{other:?}"),
+    };
+    let number = |condition: &str| by("1", condition).into_iter().map(|(_, number)| number).sum::<usize>();
+    counts.by_status = by("status", "TRUE").into_iter().map(|(status, number)| (text(status), number)).collect();
+    counts.open_by_type =
+        by("issue_type", "category < 3").into_iter().map(|(kind, number)| (text(kind), number)).collect();
+    for (priority, number) in by("priority", "category < 3") {
+        let Value::Integer(priority) = priority else { panic!("{priority:?}") };
+        counts.open_by_priority.push((u8::try_from(priority).unwrap(), number));
+    }
+    let now = NOW.as_millis();
+    counts.ready = number(&format!("is_ready AND not_work IS NULL AND (wakes_at IS NULL OR wakes_at <= {now})"));
+    counts.blocked = number(&format!("category < 3 AND (waits_for > 0 OR is_held OR freed_at > {now})"));
+    for (line, number) in by("labels", "category < 3 AND labels != ''") {
+        for label in text(line).trim_matches('\n').split('\n') {
+            *labels.entry(label.to_owned()).or_default() += number;
+        }
+    }
+    (counts, labels.into_iter().collect())
+}
+
+/// Checks that the list of labels has the labels of all issues.
+fn check_labels(index: &Path) {
+    let connection = Connection::open_with_flags(index, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    let pairs = |query: &str| {
+        let mut statement = connection.prepare(query).ok()?;
+        let found = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?))).unwrap();
+        Some(found.collect::<rusqlite::Result<Vec<(String, String)>>>().unwrap())
+    };
+    let Some(listed) = pairs("SELECT id, label FROM label ORDER BY 1, 2") else { return };
+    let issues = pairs("SELECT id, labels FROM issue WHERE labels != ''").unwrap();
+    let labels = |(id, labels): (String, String)| {
+        let labels = labels.trim_matches('\n').to_owned();
+        labels.split('\n').map(|label| (id.clone(), label.to_owned())).collect::<Vec<_>>()
+    };
+    let mut expected: Vec<(String, String)> = issues.into_iter().flat_map(labels).collect();
+    expected.sort();
+    expected.dedup();
+    assert_eq!(listed, expected);
+}
+
+/// Checks that the counters of an index equal a count of all its issues.
+fn check_counters(ledgers: &Ledgers, index: &Path) {
+    for ledger in [None, Some(0), Some(1)] {
+        let kept = ledgers.with_index(NOW, |index| {
+            index.narrow(ledger);
+            let kept = index.counts(NOW).and_then(|counts| Ok((counts, index.labels()?)));
+            index.narrow(None);
+            kept
+        });
+        assert_eq!(kept.unwrap(), recount(index, ledger), "{ledger:?}");
     }
 }
 
@@ -79,6 +150,9 @@ fn check(dir: &Path) {
         return;
     }
     check_texts(&dir.join("private/kept.db"));
+    check_labels(&dir.join("private/kept.db"));
+    check_counters(&kept, &dir.join("private/kept.db"));
+    check_counters(&new, &dir.join("private/new.db"));
     let (kept, new) = (dump(&dir.join("private/kept.db")), dump(&dir.join("private/new.db")));
     for (kept, new) in kept.iter().zip(&new) {
         assert_eq!(kept, new);
@@ -102,6 +176,14 @@ enum Step {
     Cut(usize, usize),
     /// A search adds the texts to the index.
     Search,
+    /// The version of a file is committed.
+    Commit(usize),
+    /// Another program checks out the committed version of a file.
+    Checkout(usize),
+    /// Waypost merges the committed version of a file into the current one.
+    Merge(usize),
+    /// The index is deleted, and the next reader rebuilds it.
+    Rebuild,
 }
 
 /// Generates a record with one of few ids and all fields that readiness depends on.
@@ -161,6 +243,10 @@ fn step() -> impl Strategy<Value = Step> {
         1 => (0..2_usize).prop_map(Step::Reverse),
         1 => (0..2_usize, 0..400_usize).prop_map(|(file, at)| Step::Cut(file, at)),
         1 => Just(Step::Search),
+        2 => (0..2_usize).prop_map(Step::Commit),
+        1 => (0..2_usize).prop_map(Step::Checkout),
+        1 => (0..2_usize).prop_map(Step::Merge),
+        1 => Just(Step::Rebuild),
     ]
 }
 
@@ -230,6 +316,23 @@ fn run_step(ledgers: &Ledgers, step: &Step) {
             write(&path(file), true, &bytes[..(*at).min(bytes.len())]);
         }
         Step::Search => ledgers.make_searchable(NOW, || {}).unwrap(),
+        Step::Commit(file) => {
+            let committed = path(file).with_extension("committed");
+            write(&committed, false, &fs::read(path(file)).unwrap_or_default());
+        }
+        Step::Checkout(file) => {
+            if let Ok(committed) = fs::read(path(file).with_extension("committed")) {
+                write(&path(file), false, &committed);
+            }
+        }
+        Step::Merge(file) => {
+            let committed = Document::parse(fs::read(path(file).with_extension("committed")).unwrap_or_default());
+            let merge =
+                |current: &[u8]| Ok(merge::merge(None, &Document::parse(current.to_vec()), &committed).to_bytes());
+            // A file with conflict markers cannot be merged, which does not matter here.
+            drop(ledgers.files()[*file].rewrite(merge));
+        }
+        Step::Rebuild => drop(fs::remove_file(ledgers.files()[0].path().with_file_name("../private/kept.db"))),
     }
 }
 
@@ -515,4 +618,75 @@ fn an_unreadable_ledger_is_an_error_and_not_empty() {
     fs::create_dir_all(ledgers.files()[0].path()).unwrap();
     assert!(ledgers.with_index(NOW, |index| index.ready(NOW, None)).is_err());
     assert!(ledgers.change(0, NOW, |_| Ok(())).is_err());
+}
+
+/// Writes a ledger with many issues that contain one word, and returns it.
+fn ledger_with_common_word(dir: &Path, number: usize) -> Ledgers {
+    let ledgers = ledgers(dir, "kept.db");
+    let lines: Vec<String> = (0..number)
+        .map(|id| {
+            let (title, text) = match id % 3 {
+                0 => ("Mend the parser", ""),
+                1 => ("Mend it", "the parser"),
+                _ => ("Mend it", "the parsers"),
+            };
+            let status = if id.is_multiple_of(2) { "open" } else { "closed" };
+            let record = serde_json::json!({
+                "id": format!("a-{id:05}"), "title": title, "description": text, "status": status, "priority": id % 5,
+            });
+            record.to_string() + "\n"
+        })
+        .collect();
+    write(&dir.join("tree/one.jsonl"), false, lines.concat().as_bytes());
+    ledgers
+}
+
+#[test]
+fn pages_of_a_search_for_a_common_word_have_every_issue_once_and_the_best_first() {
+    let dir = temp_dir();
+    let number = 2 * COMMON_WORDS;
+    let ledgers = ledger_with_common_word(dir.path(), number);
+    ledgers.make_searchable(NOW, || {}).unwrap();
+    let words = ["parser".to_owned()];
+    let (mut found, mut after) = (Vec::new(), None);
+    loop {
+        let window = Window { limit: Some(150), after: after.clone() };
+        let page = ledgers.with_index(NOW, |index| {
+            assert!(index.are_common(&words)?);
+            let page = index.search(&words, window.clone())?;
+            let next = page.last().map(|last| index.search_position(&words, &last.id, after.as_ref())).transpose()?;
+            Ok((page, next))
+        });
+        let (page, next) = page.unwrap();
+        if page.is_empty() {
+            break;
+        }
+        found.extend(page);
+        after = next;
+    }
+    let key = |one: &waypost_ledger::Summary| {
+        let group = one.id[2..].parse::<usize>().unwrap() % 3;
+        let closed = one.status == "closed";
+        (group, closed, if closed { 0 } else { one.priority }, std::cmp::Reverse(one.id.clone()))
+    };
+    assert!(found.is_sorted_by_key(key));
+    let mut ids: Vec<&str> = found.iter().map(|one| one.id.as_str()).collect();
+    ids.sort_unstable();
+    ids.dedup();
+    assert_eq!((found.len(), ids.len()), (number, number));
+}
+
+#[test]
+fn a_search_for_rarer_words_is_ranked_by_how_well_they_match() {
+    let dir = temp_dir();
+    let ledgers = ledger_with_common_word(dir.path(), COMMON_WORDS);
+    ledgers.make_searchable(NOW, || {}).unwrap();
+    let words = ["parser".to_owned()];
+    let found = ledgers.with_index(NOW, |index| {
+        assert!(!index.are_common(&words)?);
+        index.search(&words, None)
+    });
+    let found = found.unwrap();
+    assert_eq!(found.len(), COMMON_WORDS);
+    assert!(found.is_sorted_by_key(|one| one.status == "closed"));
 }

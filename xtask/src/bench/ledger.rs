@@ -20,6 +20,9 @@ const MERGE_BAR: Duration = Duration::from_millis(50);
 /// Maximum time of a process that prunes 2,000 issues.
 const PRUNE_BAR: Duration = Duration::from_millis(150);
 
+/// Maximum ratio of a command that only reads an index, with ten or a hundred times as many issues.
+const GROWTH_BAR: f64 = 1.5;
+
 /// Maximum time of `ready()` in the library.
 const LIBRARY_BAR_NANOS: u32 = 50_000;
 
@@ -36,6 +39,7 @@ pub(super) fn measure(options: &Options) -> Result {
     add_writes(&mut cases, &scratch, trivial)?;
     add_merge(&mut cases, &scratch)?;
     add_prune(&mut cases, &scratch)?;
+    add_growth(&mut cases, &scratch)?;
     if taskwarrior::is_installed() {
         add_taskwarrior(&mut cases, &scratch)?;
     } else {
@@ -144,6 +148,47 @@ fn add_prune<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
     };
     let small = add("2,000", 2_000, within(PRUNE_BAR))?;
     add("8,000", 8_000, at_most(6.0, small))?;
+    Ok(())
+}
+
+/// Adds commands at three sizes. Those that only read an index cost the same at each. A change still copies the file.
+fn add_growth<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
+    const FLAT: [(&str, &[&str]); 5] = [
+        ("way stats", &["stats"]),
+        ("way search, a common word", &["search", "parser"]),
+        ("way list --status closed", &["list", "--status", "closed"]),
+        ("way list --sort updated", &["list", "--sort", "updated"]),
+        ("way list --label", &["list", "--label", "backend"]),
+    ];
+    let mut smallest: Vec<CaseId> = Vec::new();
+    for (size, count) in [("1,000", 1_000), ("10,000", 10_000), ("100,000", 100_000)] {
+        let Ledger { repo, .. } = Ledger::make(scratch, &format!("ledger-{count}-read"), count, "bx")?;
+        let mut ids = Vec::new();
+        for (number, (name, args)) in FLAT.into_iter().enumerate() {
+            let (repo, baseline) = (repo.clone(), smallest.get(number).map(|small| at_most(GROWTH_BAR, *small)));
+            ids.push(cases.program(format!("{name}, {size}"), baseline, move || Ok(scratch.way(&repo, args))));
+        }
+        let Ledger { repo, issues, .. } = Ledger::make(scratch, &format!("ledger-{count}-changed"), count, "bx")?;
+        let mut open = issues.into_iter().filter(Issue::is_open).map(|issue| issue.id);
+        let updated = open.next().ok_or("no issue is open")?;
+        let baseline = |number: usize| smallest.get(number).map(|small| beside(*small));
+        let add = repo.clone();
+        ids.push(cases.program(format!("way add, {size}, growth"), baseline(FLAT.len()), move || {
+            Ok(scratch.way(&add, ["add", "Measure growth"]))
+        }));
+        let (update, mut updates) = (repo.clone(), 0);
+        ids.push(cases.program(format!("way update, {size}, growth"), baseline(FLAT.len() + 1), move || {
+            updates += 1;
+            Ok(scratch.way(&update, ["update", &updated, "--title", &format!("Changed {updates} times")]))
+        }));
+        ids.push(cases.program(format!("way close, {size}, growth"), baseline(FLAT.len() + 2), move || {
+            let id = open.next().ok_or("every issue is closed: use fewer rounds")?;
+            Ok(scratch.way(&repo, ["close", &id]))
+        }));
+        if smallest.is_empty() {
+            smallest = ids;
+        }
+    }
     Ok(())
 }
 

@@ -4,13 +4,17 @@ use std::process::ExitCode;
 
 use waypost::ops::issue::SearchIssues;
 use waypost_core::Result;
+use waypost_core::words::count;
+use waypost_ledger::COMMON_WORDS;
 
 use crate::CommandContext;
 use crate::issues::list_limit;
 
 /// Search issues, including closed ones; every word must match
 ///
-/// Searches all texts of an issue. A word also matches the beginning of a longer word: time matches timeout.
+/// Searches all texts of an issue. A word also matches the beginning of a longer word: time matches timeout. Open issues
+/// come first, then the best matches. If more than 1,000 issues match, matches in the title come first, then open issues
+/// by priority, last changed first.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way search login timeout")]
@@ -30,8 +34,19 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     drop(busy);
     let query =
         SearchIssues { text: args.words.join(" "), limit: Some(list_limit(args.limit)), after: None, repo: None };
+    let is_common = ledger_cx.with_index(|index| index.are_common(&args.words))?;
+    let common = format!(
+        "more than {} match and are not ranked by how well they match; add words",
+        count(COMMON_WORDS, "issue")
+    );
+    if is_common && cx.ui.json {
+        cx.ui.warn(&common);
+    }
     if !cx.list(&ledger_cx, &query, &[])? {
         cx.ui.note("no matching issues; every word must match, so try fewer");
+    }
+    if is_common {
+        cx.ui.note(&common);
     }
     Ok(ExitCode::SUCCESS)
 }

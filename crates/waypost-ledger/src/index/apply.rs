@@ -164,16 +164,21 @@ impl Index {
         added: impl IntoIterator<Item = &'a [u8]>,
     ) -> Result<Vec<i64>> {
         let mut touched = BTreeSet::new();
+        let mut texts = Vec::new();
         for row in removed.iter().filter(|row| **row > 0) {
-            self.remove_text(*row)?;
-            let id = self.one("DELETE FROM line WHERE line = ?1 RETURNING id", [row], |row| row.get(0))?;
-            touched.extend(id);
+            let removed = self.one("DELETE FROM line WHERE line = ?1 RETURNING id, rank", [row], |row| {
+                Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))
+            })?;
+            let Some((id, rank)) = removed else { continue };
+            touched.insert(id);
+            texts.push((*row, rank));
         }
+        self.remove_texts(&texts)?;
         let mut rows = Vec::new();
         for bytes in added {
             rows.push(match parse_line(bytes) {
                 ParsedLine::Issue(issue, raw) => {
-                    let row = self.insert_line(ledger, &issue.id, raw)?;
+                    let row = self.insert_line(ledger, &issue, raw)?;
                     touched.insert(issue.id);
                     row
                 }

@@ -10,6 +10,7 @@ use waypost_core::ledger::vocabulary::Category;
 use waypost_core::time::Timestamp;
 
 use super::Index;
+use super::counters::Difference;
 use super::lines::{KnownLine, KnownLines, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
 use super::rows::{IssueRow, ledger_row, stored_stamp};
 use crate::file::Source;
@@ -53,8 +54,8 @@ impl Index {
                     ParsedLine::Issue(issue, raw) => {
                         last += 1;
                         self.execute(
-                            "INSERT INTO line (line, ledger, id, raw) VALUES (?1, ?2, ?3, ?4)",
-                            (last, ledger, &issue.id, raw),
+                            "INSERT INTO line (line, ledger, id, rank, raw) VALUES (?1, ?2, ?3, ?4, ?5)",
+                            (last, ledger, &issue.id, self.search_rank(&issue), raw),
                         )?;
                         if rows.contains_key(&issue.id) {
                             repeated.insert(issue.id);
@@ -86,14 +87,18 @@ impl Index {
         ids.sort_unstable();
         let waits_for = |facts: &Facts| ready::waits_for(facts, &issues, self.terms.ignore_unresolved);
         let mut inherited = Inherited::default();
+        let mut counters = Difference::default();
         for id in ids {
             let row = &issues.rows[id];
             let above = inherited.of(row.facts.parent_id.as_deref(), |id| {
                 let facts = &issues.rows.get(id)?.facts;
                 Some(Link::Unknown(Hold::by(facts, waits_for(facts)), facts.parent_id.clone()))
             });
-            self.write_row(row, ready::standing(&row.facts, waits_for(&row.facts), above, &issues))?;
+            let standing = ready::standing(&row.facts, waits_for(&row.facts), above, &issues);
+            self.write_row(row, standing)?;
+            counters.add(&row.counted(standing));
         }
+        self.write_counters(&counters)?;
         self.sql(|connection| connection.execute_batch(include_str!("indexes.sql")))?;
         self.raise_revision(now)
     }

@@ -133,3 +133,8 @@ pub(super) fn parse_line(line: &[u8]) -> ParsedLine<'_> {
         Err(_) => ParsedLine::Unreadable,
     }
 }
+
+/// Returns a label as the index stores it: one with a line break must not become several labels.
+pub(super) fn label_to_text(label: &str) -> String {
+    label.replace('\n', "\r")
+}

@@ -5,11 +5,15 @@
 
 mod apply;
 mod build;
+mod counters;
 mod lines;
+mod lists;
 mod query;
 mod readiness;
 mod rows;
 mod search;
+#[cfg(test)]
+mod work;
 
 use std::cell::Cell;
 use std::hash::{BuildHasher, Hasher, RandomState};
@@ -24,9 +28,10 @@ use waypost_core::{Error, Result};
 pub(crate) use apply::Updated;
 pub(crate) use lines::KnownLines;
 pub use query::{Counts, Filter, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
+pub use search::COMMON_WORDS;
 
 /// Format version; incremented when tables or their meaning change.
-const FORMAT: u32 = 5;
+const FORMAT: u32 = 6;
 
 /// How long SQLite waits for another process that is committing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -45,6 +50,9 @@ pub struct Index {
     failure: Cell<Option<Failure>>,
     /// The only ledger that queries cover; `None` means all.
     only_ledger: Cell<Option<usize>>,
+    /// The number of steps that SQLite needed for all statements so far.
+    #[cfg(test)]
+    steps: Cell<u64>,
 }
 
 /// How an index failed.
@@ -90,7 +98,7 @@ impl Index {
             )?;
             connection.execute_batch(include_str!("schema.sql"))?;
             connection
-                .execute("INSERT INTO about VALUES (?1, ?2, 0, -1)", (identity(terms), salt.cast_signed()))?;
+                .execute("INSERT INTO about VALUES (?1, ?2, 0, -1, FALSE)", (identity(terms), salt.cast_signed()))?;
             Ok(connection)
         });
         let connection = connection.map_err(|error| Error::unavailable("cannot create an index").because(error))?;
@@ -100,7 +108,29 @@ impl Index {
     fn with_connection(connection: Connection, terms: &Terms, salt: u64) -> Index {
         // The default capacity is smaller than the number of statements.
         connection.set_prepared_statement_cache_capacity(64);
-        Index { connection, terms: terms.clone(), salt, failure: Cell::new(None), only_ledger: Cell::new(None) }
+        Index {
+            connection,
+            terms: terms.clone(),
+            salt,
+            failure: Cell::new(None),
+            only_ledger: Cell::new(None),
+            #[cfg(test)]
+            steps: Cell::new(0),
+        }
+    }
+
+    /// Returns the number of steps that SQLite needs for the statements of `run`.
+    #[cfg(test)]
+    fn steps_of(&self, run: impl FnOnce(&Index)) -> u64 {
+        let before = self.steps.get();
+        run(self);
+        self.steps.get() - before
+    }
+
+    #[cfg(test)]
+    fn count_steps(&self, statement: &rusqlite::Statement<'_>) {
+        let steps = statement.reset_status(rusqlite::StatementStatus::VmStep);
+        self.steps.set(self.steps.get() + u64::try_from(steps).unwrap_or_default());
     }
 
     /// Returns the vocabulary and rules of the ledgers.
@@ -170,7 +200,13 @@ impl Index {
         params: impl rusqlite::Params,
         read: impl FnOnce(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Option<T>> {
-        self.sql(|connection| connection.prepare_cached(sql)?.query_row(params, read).optional())
+        self.sql(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            let found = statement.query_row(params, read).optional();
+            #[cfg(test)]
+            self.count_steps(&statement);
+            found
+        })
     }
 
     /// Runs a query that returns any number of rows.
@@ -180,11 +216,23 @@ impl Index {
         params: impl rusqlite::Params,
         read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
     ) -> Result<Vec<T>> {
-        self.sql(|connection| connection.prepare_cached(sql)?.query_map(params, read)?.collect())
+        self.sql(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            let found = statement.query_map(params, read)?.collect();
+            #[cfg(test)]
+            self.count_steps(&statement);
+            found
+        })
     }
 
     fn execute(&self, sql: &str, params: impl rusqlite::Params) -> Result<usize> {
-        self.sql(|connection| connection.prepare_cached(sql)?.execute(params))
+        self.sql(|connection| {
+            let mut statement = connection.prepare_cached(sql)?;
+            let changed = statement.execute(params);
+            #[cfg(test)]
+            self.count_steps(&statement);
+            changed
+        })
     }
 }
 

@@ -1,7 +1,5 @@
 //! Queries of the index.
 
-use std::collections::BTreeMap;
-
 use rusqlite::types::{ToSql, Value as SqlValue, ValueRef};
 use serde_json::Value;
 use waypost_core::ledger::issue::{Issue, Visibility};
@@ -11,6 +9,8 @@ use waypost_core::ledger::{cycle, issue_id};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
+use super::counters::Kind;
+use super::lines::label_to_text;
 use super::rows::{labels_from_text, unite};
 use super::{Failure, Index};
 
@@ -95,6 +95,10 @@ pub struct IndexedIssue {
     /// Its line.
     pub raw: String,
 }
+
+/// If at least this many open issues have a label, a list in order soon finds enough of them. Otherwise the list starts
+/// from the issues with the label.
+const COMMON_LABEL: usize = 1_000;
 
 /// Maximum number of values in a filter.
 const MAX_FILTER_VALUES: usize = 500;
@@ -187,6 +191,15 @@ impl Sort {
 }
 
 impl Filter {
+    /// Returns whether a list with this filter and order is faster with the indexes of [`crate::Ledgers::index_lists`].
+    pub fn uses_lists(&self, sort: Sort) -> bool {
+        let filters = [&self.statuses, &self.types, &self.labels, &self.any_label];
+        filters.iter().any(|values| !values.is_empty())
+            || self.assignee.is_some()
+            || self.closed_at != Range::default()
+            || matches!(sort, Sort::Created | Sort::Updated | Sort::Closed)
+    }
+
     /// Returns the filter with the prefix of the parent's id expanded to the full id.
     pub fn with_full_parent(&self, index: &Index) -> Result<Filter> {
         let parent = match self.parent.as_deref() {
@@ -210,8 +223,10 @@ impl Sort {
             Sort::Title => ("issue.title COLLATE NOCASE", false),
         };
         let first = (self == Sort::Due).then_some(("(due_at IS NULL)", false));
-        let rest = [(column, is_descending != reverse), ("created_at", false), ("issue.id", false)];
-        Order(first.into_iter().chain(rest).collect())
+        let key = (column, is_descending != reverse);
+        // A key that is repeated would keep SQLite from using an index.
+        let ties = [("created_at", false), ("issue.id", false)].into_iter().filter(|(tie, _)| *tie != column);
+        Order(first.into_iter().chain([key]).chain(ties).collect())
     }
 }
 
@@ -344,6 +359,12 @@ impl Condition {
         Ok(())
     }
 
+    /// Makes a list start from the issues that have one of these labels.
+    fn start_from_labels(&mut self, labels: &[String]) {
+        let labels: Vec<String> = labels.iter().map(|label| self.value(label_to_text(label))).collect();
+        self.sql.push(format!("issue.id IN (SELECT id FROM label WHERE label IN ({}))", labels.join(", ")));
+    }
+
     fn has_label(&mut self, label: &str) -> String {
         let label = self.value(format!("\n{label}\n"));
         format!("instr(labels, {label}) > 0")
@@ -358,12 +379,14 @@ impl Condition {
         }
     }
 
-    fn of(filter: &Filter) -> Condition {
+    fn of(filter: &Filter, sort: Sort) -> Condition {
         let mut condition = Condition::default();
         match filter.statuses.as_slice() {
             [] if filter.deleted => condition.sql.push("TRUE".to_owned()),
             [] if filter.closed => condition.sql.push("category < 4".to_owned()),
             [] => condition.sql.push("category < 3".to_owned()),
+            // The sign keeps SQLite from using the index on the status, which would need a sort.
+            statuses if sort == Sort::Closed => condition.one_of("+status", statuses),
             statuses => condition.one_of("status", statuses),
         }
         condition.one_of("issue_type", &filter.types);
@@ -528,9 +551,12 @@ impl Index {
 
     /// Returns issues that match a filter.
     pub fn list(&self, filter: &Filter, sort: Sort, reverse: bool, window: impl Into<Window>) -> Result<Vec<Summary>> {
-        let mut condition = Condition::of(filter);
+        let mut condition = Condition::of(filter, sort);
         if condition.values.len() > MAX_FILTER_VALUES {
             return Err(Error::invalid(format!("a filter takes at most {MAX_FILTER_VALUES} values")));
+        }
+        if let Some(labels) = self.rare_labels(filter)? {
+            condition.start_from_labels(labels);
         }
         let (order, window) = (sort.order(reverse), window.into());
         condition.after(&order, window.after.as_ref())?;
@@ -546,6 +572,23 @@ impl Index {
         self.scan(&sql, &condition.values(), limit, |issue| {
             [&issue.title, &issue.description].iter().any(|field| field.to_lowercase().contains(&text))
         })
+    }
+
+    /// Returns labels of which every issue that a filter selects has one, if few issues have them.
+    fn rare_labels<'a>(&self, filter: &'a Filter) -> Result<Option<&'a [String]>> {
+        if filter.labels.is_empty() && filter.any_label.is_empty() || !self.has_lists()? {
+            return Ok(None);
+        }
+        for label in &filter.labels {
+            if self.counter(Kind::OpenLabel, &label_to_text(label))? < COMMON_LABEL {
+                return Ok(Some(std::slice::from_ref(label)));
+            }
+        }
+        let mut number = 0;
+        for label in &filter.any_label {
+            number += self.counter(Kind::OpenLabel, &label_to_text(label))?;
+        }
+        Ok(Some(filter.any_label.as_slice()).filter(|any| !any.is_empty() && number < COMMON_LABEL))
     }
 
     /// Returns at most `limit` issues that satisfy `fits`. Parses every record, which is slow.
@@ -763,37 +806,23 @@ impl Index {
 
     /// Counts issues.
     pub fn counts(&self, now: Timestamp) -> Result<Counts> {
-        let only = self.only();
-        let by = |column: &str, condition: &str| {
-            format!("SELECT {column}, count(*) FROM issue WHERE {condition}{only} GROUP BY 1 ORDER BY 1")
-        };
-        let text = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?));
-        let count = |condition: &str| {
-            let sql = format!("SELECT count(*) FROM issue WHERE {condition}{only}");
-            self.one(&sql, [now.as_millis()], |row| row.get(0)).map(Option::unwrap_or_default)
-        };
+        let mut open_by_priority = Vec::new();
+        for (priority, number) in self.counters(Kind::OpenPriority)? {
+            open_by_priority.push((priority.parse().map_err(|_| self.inconsistent())?, number));
+        }
+        open_by_priority.sort_unstable();
         Ok(Counts {
-            by_status: self.all(&by("status", "true"), [], text)?,
-            open_by_type: self.all(&by("issue_type", "category < 3"), [], text)?,
-            open_by_priority: self.all(&by("priority", "category < 3"), [], |row| Ok((row.get(0)?, row.get(1)?)))?,
-            ready: count("is_ready AND not_work IS NULL AND (wakes_at IS NULL OR wakes_at <= ?1)")?,
-            blocked: count(
-                "category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL) \
-                 AND (waits_for > 0 OR is_held OR freed_at > ?1)",
-            )?,
+            by_status: self.counters(Kind::Status)?,
+            open_by_type: self.counters(Kind::OpenType)?,
+            open_by_priority,
+            ready: self.ready_count(now)?,
+            blocked: self.blocked_count(now)?,
         })
     }
 
     /// Returns all labels of open issues, and how many issues have each.
     pub fn labels(&self) -> Result<Vec<(String, usize)>> {
-        let mut counts: BTreeMap<String, usize> = BTreeMap::new();
-        let labels = format!("SELECT labels FROM issue WHERE category < 3 AND labels != ''{}", self.only());
-        for labels in self.all(&labels, [], |row| row.get::<_, String>(0))? {
-            for label in labels_from_text(&labels) {
-                *counts.entry(label).or_default() += 1;
-            }
-        }
-        Ok(counts.into_iter().collect())
+        self.counters(Kind::OpenLabel)
     }
 
     /// Returns how many lines of the ledgers could not be read.

@@ -9,6 +9,7 @@ use waypost_core::ledger::ready::{self, Facts, Hold, Inherit as _, Inherited, Is
 use waypost_core::ledger::vocabulary::{Category, DependencyKind};
 
 use super::Index;
+use super::counters::Difference;
 use super::rows::{StoredIssue, category};
 
 // The SQL statements spell this kind of edge out.
@@ -25,10 +26,18 @@ impl Index {
         // Unchanged issues that wait for more or fewer others now.
         let mut waiting: BTreeMap<String, i64> = BTreeMap::new();
         let mut changes = Vec::new();
+        let mut counters = Difference::default();
+        let has_lists = self.has_lists()?;
         for id in touched {
             let before = self.stored_issue(id)?;
+            if let Some(before) = &before {
+                counters.subtract(&before.counted(before.standing()));
+            }
             let row = self.effective_row(id)?;
             self.execute("DELETE FROM edge WHERE id = ?1", [id])?;
+            if has_lists {
+                self.replace_labels(before.as_ref().map(|before| &before.facts), row.as_ref().map(|row| &row.facts))?;
+            }
             if let Some(row) = &row {
                 self.write_row(row, before.as_ref().map(StoredIssue::standing).unwrap_or_default())?;
             } else {
@@ -59,8 +68,12 @@ impl Index {
                 roots.push(id.clone());
             }
         }
+        // Issues that the counters do not include at the moment.
+        let mut uncounted = touched.clone();
         for (id, more) in waiting {
             let Some(mut stored) = self.stored_issue(&id)?.filter(|_| !touched.contains(&id)) else { continue };
+            counters.subtract(&stored.counted(stored.standing()));
+            uncounted.insert(id.clone());
             let before = stored.hold();
             stored.waits_for = stored.waits_for.saturating_add_signed(isize::try_from(more).unwrap_or_default());
             self.write_waits_for(&id, stored.waits_for)?;
@@ -71,7 +84,8 @@ impl Index {
         }
         let below = self.with_all_parts(roots)?;
         affected.extend(below.iter().cloned());
-        self.refresh_standings(&affected, &below)
+        self.refresh_standings(&affected, &below, &uncounted, &mut counters)?;
+        self.write_counters(&counters)
     }
 
     /// Returns issues and their parts, at any depth.
@@ -86,8 +100,14 @@ impl Index {
     }
 
     /// Recomputes the readiness of issues. The stored inheritance of the issues in `undecided` is stale; that set includes
-    /// all their descendants.
-    fn refresh_standings(&self, ids: &BTreeSet<String>, undecided: &HashSet<String, RandomState>) -> Result<()> {
+    /// all their descendants. The issues in `uncounted` are not subtracted from the counters again.
+    fn refresh_standings(
+        &self,
+        ids: &BTreeSet<String>,
+        undecided: &HashSet<String, RandomState>,
+        uncounted: &BTreeSet<String>,
+        counters: &mut Difference,
+    ) -> Result<()> {
         let mut inherited = Inherited::default();
         for id in ids {
             let Some(stored) = self.stored_issue(id)? else { continue };
@@ -100,7 +120,12 @@ impl Index {
                     Link::Known(stored.hold().over(&stored.above))
                 })
             });
-            self.write_standing(id, ready::standing(&stored.facts, stored.waits_for, above, self))?;
+            let standing = ready::standing(&stored.facts, stored.waits_for, above, self);
+            self.write_standing(id, standing)?;
+            if !uncounted.contains(id) {
+                counters.subtract(&stored.counted(stored.standing()));
+            }
+            counters.add(&stored.counted(standing));
         }
         Ok(())
     }
@@ -139,6 +164,9 @@ mod tests {
     use super::*;
 
     const CHAIN_LENGTH: usize = 3_000;
+
+    /// A change of one issue writes at most this many counters: status, type, priority and readiness, before and after.
+    const COUNTERS: u64 = 8;
 
     fn issue(number: usize, status: &str, fields: &str) -> Vec<u8> {
         format!("{{\"id\":\"i{number:05}\",\"title\":\"t\",\"status\":\"{status}\"{fields}}}").into_bytes()
@@ -180,7 +208,7 @@ mod tests {
             [(0, "closed"), (0, "open"), (CHAIN_LENGTH / 2, "in_progress"), (CHAIN_LENGTH - 1, "closed")]
         {
             let rows = rows_changed(&index, &mut lines, place, &chained(place, status));
-            assert!(rows < 10, "{rows} rows to make issue {place} {status}");
+            assert!(rows < 10 + COUNTERS, "{rows} rows to make issue {place} {status}");
         }
         assert_eq!(ready(&index), CHAIN_LENGTH - 2);
         let rows = rows_changed(&index, &mut lines, 10, &chained(10, "deferred"));

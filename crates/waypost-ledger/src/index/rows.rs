@@ -17,7 +17,8 @@ use waypost_core::time::Timestamp;
 use waypost_fs::{FileVersion, Stamp};
 
 use super::Index;
-use super::lines::{KnownLines, ParsedLine, parse_line};
+use super::counters::Counted;
+use super::lines::{KnownLines, ParsedLine, label_to_text, parse_line};
 
 /// A row of `issue` without its standing, and the issue's edges.
 pub(super) struct IssueRow {
@@ -76,6 +77,11 @@ impl IssueRow {
             united,
         }
     }
+
+    /// Returns the issue for counters.
+    pub(super) fn counted(&self, standing: Standing) -> Counted<'_> {
+        Counted { ledger: self.ledger, issue_type: &self.issue_type, facts: &self.facts, standing }
+    }
 }
 
 /// A line with one version of an issue.
@@ -113,11 +119,16 @@ pub(super) struct StoredIssue {
     pub(super) facts: Facts,
     pub(super) waits_for: usize,
     pub(super) above: Hold,
+    ledger: i64,
+    issue_type: String,
+    is_ready: bool,
+    wakes_at: Option<Timestamp>,
 }
 
 impl StoredIssue {
     const SELECT: &str = "SELECT category, status, issue_type, is_pinned, priority, created_at, defer_until, labels, \
-                          parent_id, waits_for, is_held, freed_at, not_work FROM issue WHERE id = ?1";
+                          parent_id, waits_for, is_held, freed_at, not_work, ledger, is_ready, wakes_at \
+                          FROM issue WHERE id = ?1";
 
     fn read(id: &str, row: &rusqlite::Row<'_>) -> rusqlite::Result<StoredIssue> {
         let moment = |column| row.get::<_, Option<i64>>(column).map(|at| at.map(Timestamp::from_millis));
@@ -138,6 +149,10 @@ impl StoredIssue {
             },
             waits_for: row.get(9)?,
             above: Hold { is_held: row.get(10)?, freed_at: moment(11)? },
+            ledger: row.get(13)?,
+            issue_type: row.get(2)?,
+            is_ready: row.get(14)?,
+            wakes_at: moment(15)?,
         })
     }
 
@@ -147,7 +162,12 @@ impl StoredIssue {
     }
 
     pub(super) fn standing(&self) -> Standing {
-        Standing { waits_for: self.waits_for, above: self.above, ..Standing::default() }
+        Standing { is_ready: self.is_ready, waits_for: self.waits_for, above: self.above, wakes_at: self.wakes_at }
+    }
+
+    /// Returns the issue for counters, with another standing.
+    pub(super) fn counted(&self, standing: Standing) -> Counted<'_> {
+        Counted { ledger: self.ledger, issue_type: &self.issue_type, facts: &self.facts, standing }
     }
 }
 
@@ -204,11 +224,11 @@ impl Index {
     }
 
     /// Inserts a line after all existing and all full-text indexed rows, so that a row number is never reused.
-    pub(super) fn insert_line(&self, ledger: i64, id: &str, raw: &str) -> Result<i64> {
+    pub(super) fn insert_line(&self, ledger: i64, issue: &Issue, raw: &str) -> Result<i64> {
         self.execute(
-            "INSERT INTO line (line, ledger, id, raw) VALUES (\
-             1 + max((SELECT coalesce(max(line), 0) FROM line), (SELECT searched FROM about)), ?1, ?2, ?3)",
-            (ledger, id, raw),
+            "INSERT INTO line (line, ledger, id, rank, raw) VALUES (\
+             1 + max((SELECT coalesce(max(line), 0) FROM line), (SELECT searched FROM about)), ?1, ?2, ?3, ?4)",
+            (ledger, &issue.id, self.search_rank(issue), raw),
         )?;
         Ok(self.connection.last_insert_rowid())
     }
@@ -315,8 +335,7 @@ pub(super) fn category(code: usize) -> Category {
 
 /// Joins labels to one text that `instr` can search.
 fn labels_to_text(labels: &[String]) -> String {
-    // A label with a line break must not become several labels.
-    let labels: Vec<String> = labels.iter().map(|label| label.replace('\n', "\r")).collect();
+    let labels: Vec<String> = labels.iter().map(|label| label_to_text(label)).collect();
     if labels.is_empty() { String::new() } else { format!("\n{}\n", labels.join("\n")) }
 }
 

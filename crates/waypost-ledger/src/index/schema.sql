@@ -6,7 +6,9 @@ CREATE TABLE about (
     -- Grows with every change.
     revision INTEGER NOT NULL,
     -- The lines up to this one are in the full-text index; below 0 if there is none yet.
-    searched INTEGER NOT NULL
+    searched INTEGER NOT NULL,
+    -- Whether the indexes for lists exist.
+    has_lists INTEGER NOT NULL
 );
 
 CREATE TABLE ledger (
@@ -27,6 +29,9 @@ CREATE TABLE line (
     line   INTEGER PRIMARY KEY,
     ledger INTEGER NOT NULL,
     id     TEXT NOT NULL,
+    -- Sorts the issues that a search for common words finds: 0 if it is closed or deleted, else 5 for the highest
+    -- priority to 1 for the lowest.
+    rank   INTEGER NOT NULL,
     raw    TEXT NOT NULL
 );
 
@@ -64,6 +69,16 @@ CREATE TABLE issue (
     freed_at    INTEGER,
     -- The united record of several lines with one id; null for a single line.
     united      TEXT
+) WITHOUT ROWID;
+
+-- Numbers of issues, by ledger. A number of 0 has no row.
+CREATE TABLE counter (
+    -- 0 all by status, 1 open by type, 2 open by priority, 3 open by label, 4 ready by time, 5 blocked, 6 blocked by time.
+    kind   INTEGER NOT NULL,
+    value  TEXT NOT NULL,
+    ledger INTEGER NOT NULL,
+    number INTEGER NOT NULL,
+    PRIMARY KEY (kind, value, ledger)
 ) WITHOUT ROWID;
 
 CREATE TABLE edge (

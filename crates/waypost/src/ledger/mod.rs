@@ -346,6 +346,11 @@ impl Ledger {
         self.ledgers.make_searchable(self.now(), slow)
     }
 
+    /// Creates the indexes for lists with filters and other orders, if there are many issues and they do not exist yet.
+    pub(crate) fn index_lists(&self) -> Result<()> {
+        self.ledgers.index_lists(self.now())
+    }
+
     /// Adds an issue, and returns its id.
     pub fn add(&self, edit: &Edit) -> Result<String> {
         let added = self.apply(&[Change::Add(edit.clone().into())])?;

@@ -368,6 +368,10 @@ impl<'a, 'b> Transaction<'a, 'b> {
                 pruned.push(entry);
             }
         }
+        if self.draft.is_discarded() {
+            // The index need not follow a change that nothing reads.
+            return Ok(pruned);
+        }
         self.draft.remove_all(pruned.iter().map(|entry| entry.issue.id.as_str()))?;
         // The mark is just above the last removed issue: issues that other clones closed later were not pruned.
         if let Some(last) = pruned.iter().filter_map(|entry| entry.issue.closed_at).max() {

@@ -150,6 +150,9 @@ impl IssueQuery for ListIssues {
 
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
         let (filter, sort) = (self.filter(context.now)?, self.sort()?);
+        if filter.uses_lists(sort) {
+            context.ledger.index_lists()?;
+        }
         Ok(Box::new(move |index, window| index.list(&filter.with_full_parent(index)?, sort, self.reverse, window)))
     }
 }
@@ -301,7 +304,7 @@ impl IssueQuery for SearchIssues {
     }
 
     fn position(&self, index: &Index, issue: &Summary) -> Result<Option<Position>> {
-        index.search_position(&self.words(), &issue.id).map(Some)
+        index.search_position(&self.words(), &issue.id, self.after().as_ref()).map(Some)
     }
 
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {

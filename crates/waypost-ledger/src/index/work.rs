@@ -1,0 +1,138 @@
+//! Tests that the work of queries and changes does not grow with the issues that they do not touch.
+
+use waypost_core::ledger::vocabulary::Terms;
+use waypost_core::time::Timestamp;
+
+use super::lines::{KnownLine, KnownLines};
+use super::query::{Filter, Sort};
+use super::{COMMON_WORDS, Index};
+
+const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+
+const SMALL: usize = 2_000;
+const LARGE: usize = 16_000;
+
+type Query = Box<dyn Fn(&Index)>;
+
+fn line(number: usize, status: &str) -> Vec<u8> {
+    let kind = if number.is_multiple_of(7) { "bug" } else { "task" };
+    // Few issues have a label, an assignee or a rare word.
+    let rare = if number % 1_000 == 1 { ",\"labels\":[\"rare\"],\"assignee\":\"kim\"" } else { "" };
+    let time =
+        format!("2025-01-{:02}T{:02}:{:02}:{:02}Z", 1 + number / 3_600, number % 24, number / 60 % 60, number % 60);
+    format!(
+        "{{\"id\":\"i{number:05}\",\"title\":\"Mend the parser\",\"status\":\"{status}\",\"priority\":{},\
+         \"issue_type\":\"{kind}\",\"created_at\":\"{time}\",\"updated_at\":\"{time}\"{rare},\
+         \"dependencies\":[{{\"depends_on_id\":\"i{:05}\",\"type\":\"blocks\"}}]}}",
+        number % 5,
+        number / 2,
+    )
+    .into_bytes()
+}
+
+/// Returns an index of issues, of which every second one is closed, and their lines.
+fn index(number: usize) -> (Index, KnownLines) {
+    let index = Index::in_memory(&Terms::default()).unwrap();
+    index.fill(&[], NOW).unwrap();
+    let status = |number: usize| if number.is_multiple_of(2) { "open" } else { "closed" };
+    let lines: Vec<Vec<u8>> = (0..number).map(|number| line(number, status(number))).collect();
+    let rows = index.apply(0, &[], lines.iter().map(Vec::as_slice)).unwrap();
+    let known = lines.iter().zip(rows).map(|(line, row)| KnownLine { hash: index.hash(line), row });
+    let known = KnownLines(known.collect());
+    index.index_texts().unwrap();
+    index.create_lists().unwrap();
+    (index, known)
+}
+
+#[test]
+fn queries_with_a_limit_cost_the_same_with_eight_times_as_many_issues() {
+    let list = |filter: Filter, sort: Sort| {
+        move |index: &Index| {
+            let found = index.list(&filter, sort, false, Some(20)).unwrap();
+            assert!(!found.is_empty());
+        }
+    };
+    let status = |status: &str| Filter { statuses: vec![status.to_owned()], ..Filter::default() };
+    let words = |words: &str| {
+        let words = [words.to_owned()];
+        move |index: &Index| assert_eq!(index.search(&words, Some(20)).unwrap().len(), 20)
+    };
+    let queries: [(&str, Query); 14] = [
+        ("counts", Box::new(|index| assert!(index.counts(NOW).unwrap().ready > 0))),
+        ("labels", Box::new(|index| drop(index.labels().unwrap()))),
+        ("search, a common word", Box::new(words("parser"))),
+        ("search, a common prefix", Box::new(words("pars"))),
+        ("search, common words", Box::new(words("the parser"))),
+        ("list", Box::new(list(Filter::default(), Sort::Priority))),
+        ("list, created", Box::new(list(Filter::default(), Sort::Created))),
+        ("list, updated", Box::new(list(Filter::default(), Sort::Updated))),
+        ("list, id", Box::new(list(Filter::default(), Sort::Id))),
+        ("list, closed", Box::new(list(status("closed"), Sort::Priority))),
+        ("list, last closed", Box::new(list(status("closed"), Sort::Closed))),
+        (
+            "list, open bugs",
+            Box::new(list(Filter { types: vec!["bug".to_owned()], ..Filter::default() }, Sort::Priority)),
+        ),
+        ("ready", Box::new(|index| assert_eq!(index.ready(NOW, Some(20)).unwrap().len(), 20))),
+        ("blocked", Box::new(|index| assert_eq!(index.blocked(NOW, Some(20)).unwrap().len(), 20))),
+    ];
+    let ((small, _), (large, _)) = (index(SMALL), index(LARGE));
+    for (name, query) in &queries {
+        let (few, many) = (small.steps_of(query), large.steps_of(query));
+        assert!(many <= few + few / 2 + 100, "{name}: {few} steps with {SMALL} issues, {many} with {LARGE}");
+    }
+}
+
+#[test]
+fn a_list_with_a_rare_filter_costs_as_much_as_what_it_finds() {
+    let (index, _) = index(LARGE);
+    let by_label = Filter { labels: vec!["rare".to_owned()], closed: true, ..Filter::default() };
+    let by_assignee = Filter { assignee: Some("kim".to_owned()), closed: true, ..Filter::default() };
+    for filter in [by_label, by_assignee] {
+        let steps = index.steps_of(|index| {
+            assert_eq!(index.list(&filter, Sort::Priority, false, None).unwrap().len(), LARGE / 1_000);
+        });
+        assert!(steps < 200 * LARGE as u64 / 1_000, "{steps} steps for {filter:?}");
+    }
+}
+
+#[test]
+fn a_common_word_is_one_that_more_issues_have_than_are_ranked() {
+    let (index, _) = index(COMMON_WORDS);
+    assert!(!index.are_common(&["parser".to_owned()]).unwrap());
+    let line = line(COMMON_WORDS, "open");
+    index.apply(0, &[], [line.as_slice()]).unwrap();
+    index.index_texts().unwrap();
+    assert!(index.are_common(&["parser".to_owned()]).unwrap());
+}
+
+#[test]
+fn removing_four_times_as_many_issues_costs_about_four_times_as_much() {
+    let steps = [SMALL, 4 * SMALL].map(|number| {
+        let (index, mut lines) = index(number);
+        let places: Vec<usize> = (0..number).filter(|place| place % 2 == 1).collect();
+        index.steps_of(|index| {
+            assert_eq!(index.prunable(NOW, 0).unwrap().len(), 0);
+            index.remove_lines(0, &mut lines, &places).unwrap();
+        })
+    });
+    assert!(steps[1] < 5 * steps[0], "{steps:?}");
+}
+
+#[test]
+fn the_lists_follow_the_labels_of_issues() {
+    let (index, mut lines) = index(10);
+    let found = |label: &str| {
+        let filter = Filter { labels: vec![label.to_owned()], closed: true, ..Filter::default() };
+        let found = index.list(&filter, Sort::Id, false, None).unwrap();
+        found.into_iter().map(|one| one.id).collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!((found("rare").as_str(), found("new").as_str()), ("i00001", ""));
+    let labelled = |labels: &str| format!("{{\"id\":\"i00001\",\"labels\":[{labels}]}}").into_bytes();
+    index.replace_line(0, &mut lines, 1, true, Some(&labelled("\"new\",\"new\""))).unwrap();
+    assert_eq!((found("rare").as_str(), found("new").as_str()), ("", "i00001"));
+    index.replace_line(0, &mut lines, 1, true, None).unwrap();
+    assert_eq!(found("new"), "");
+    index.replace_line(0, &mut lines, 1, false, Some(&labelled("\"rare\",\"new\""))).unwrap();
+    assert_eq!((found("rare").as_str(), found("new").as_str()), ("i00001", "i00001"));
+}
