@@ -36,7 +36,7 @@ const MAY_USE: &[(&str, &[&str])] = &[
         "waypost-bench",
         &["waypost", "waypost-core", "waypost-fs", "waypost-store", "waypost-testkit", "waypost-workspace"],
     ),
-    ("waypost-testkit", &[]),
+    ("waypost-testkit", &["waypost-core"]),
 ];
 
 /// Dependencies that the library must not have: people embed it.

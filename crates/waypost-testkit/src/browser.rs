@@ -24,13 +24,18 @@ impl Browser {
     /// Starts it, with its files in a directory.
     pub fn start(dir: &Path) -> Browser {
         let (chromium, driver) = chromium();
-        let mut driver = Command::new(driver).arg("--port=0").env("HOME", dir).stdout(Stdio::piped()).spawn().unwrap();
-        let lines = BufReader::new(driver.stdout.take().unwrap()).lines();
+        let mut driver = Command::new(driver)
+            .arg("--port=0")
+            .env("HOME", dir)
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("chromedriver starts");
+        let lines = BufReader::new(driver.stdout.take().expect("the output of chromedriver")).lines();
         let port = lines.map_while(Result::ok).find_map(|line| {
             let port = line.split_once("started successfully on port ")?.1;
             port.trim_end_matches('.').parse().ok()
         });
-        let mut browser = Browser { driver, port: port.unwrap(), session: String::new() };
+        let mut browser = Browser { driver, port: port.expect("chromedriver prints its port"), session: String::new() };
         let profile = format!("--user-data-dir={}", dir.join("chromium").display());
         // Chromium has no sandbox of its own for the superuser, which tests in containers run as.
         let args = [
@@ -48,7 +53,7 @@ impl Browser {
             "goog:loggingPrefs": { "browser": "ALL" },
         } } });
         let created = browser.send("POST", "/session", &capabilities);
-        created["sessionId"].as_str().unwrap().clone_into(&mut browser.session);
+        created["sessionId"].as_str().expect("an answer of the driver").clone_into(&mut browser.session);
         browser
     }
 
@@ -64,7 +69,7 @@ impl Browser {
 
     /// Returns the visible text of the page.
     pub fn text(&self) -> String {
-        self.run("return document.body.innerText").as_str().unwrap().to_owned()
+        self.run("return document.body.innerText").as_str().expect("an answer of the driver").to_owned()
     }
 
     /// Waits for a condition, and fails with its description and the text of the page after a timeout.
@@ -163,7 +168,7 @@ impl Browser {
     /// Returns a picture of the window as PNG.
     pub fn screenshot(&self) -> Vec<u8> {
         let shot = self.tools("Page.captureScreenshot", &json!({ "format": "png" }));
-        decode_base64(shot["data"].as_str().unwrap())
+        decode_base64(shot["data"].as_str().expect("an answer of the driver"))
     }
 
     /// Presses keys, one after the other.
@@ -183,8 +188,8 @@ impl Browser {
     /// Returns the errors that the console of the browser shows: also those of the content security policy.
     pub fn errors(&self) -> Vec<String> {
         let lines = self.ask("se/log", &json!({ "type": "browser" }));
-        let severe = lines.as_array().unwrap().iter().filter(|line| line["level"] == "SEVERE");
-        severe.map(|line| line["message"].as_str().unwrap().to_owned()).collect()
+        let severe = lines.as_array().expect("an answer of the driver").iter().filter(|line| line["level"] == "SEVERE");
+        severe.map(|line| line["message"].as_str().expect("an answer of the driver").to_owned()).collect()
     }
 
     fn ask(&self, path: &str, body: &Value) -> Value {
@@ -193,28 +198,28 @@ impl Browser {
 
     fn send(&self, method: &str, path: &str, body: &Value) -> Value {
         let body = body.to_string();
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).unwrap();
-        stream.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
+        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("a connection to chromedriver");
+        stream.set_read_timeout(Some(Duration::from_mins(1))).expect("a connection to chromedriver");
         let length = body.len();
         let request = format!(
             "{method} {path} HTTP/1.1\r\nHost: localhost:{}\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n\r\n{body}",
             self.port
         );
-        stream.write_all(request.as_bytes()).unwrap();
+        stream.write_all(request.as_bytes()).expect("a connection to chromedriver");
         let mut reader = BufReader::new(stream);
         let mut length = 0;
         loop {
             let mut line = String::new();
-            reader.read_line(&mut line).unwrap();
+            reader.read_line(&mut line).expect("a connection to chromedriver");
             match line.trim().to_ascii_lowercase().split_once(':') {
-                Some(("content-length", count)) => length = count.trim().parse().unwrap(),
+                Some(("content-length", count)) => length = count.trim().parse().expect("an answer of the driver"),
                 None if line.trim().is_empty() => break,
                 _ => {}
             }
         }
         let mut answer = vec![0; length];
-        reader.read_exact(&mut answer).unwrap();
-        let mut answer: Value = serde_json::from_slice(&answer).unwrap();
+        reader.read_exact(&mut answer).expect("a connection to chromedriver");
+        let mut answer: Value = serde_json::from_slice(&answer).expect("an answer of the driver");
         assert!(answer["value"]["error"].is_null(), "{path}: {answer}");
         answer["value"].take()
     }
@@ -226,7 +231,10 @@ fn decode_base64(text: &str) -> Vec<u8> {
     let digits: Vec<u32> = text
         .bytes()
         .take_while(|byte| *byte != b'=')
-        .map(|byte| u32::try_from(ALPHABET.iter().position(|known| *known == byte).expect("base64")).unwrap())
+        .map(|byte| {
+            u32::try_from(ALPHABET.iter().position(|known| *known == byte).expect("base64"))
+                .expect("an answer of the driver")
+        })
         .collect();
     let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
     for four in digits.chunks(4) {

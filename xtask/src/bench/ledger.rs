@@ -176,10 +176,10 @@ fn add_growth<'a>(cases: &mut Cases<'a>, scratch: &'a Scratch) -> Result {
         ids.push(cases.program(format!("way add, {size}, growth"), baseline(FLAT.len()), move || {
             Ok(scratch.way(&add, ["add", "Measure growth"]))
         }));
-        let (update, mut updates) = (repo.clone(), 0);
+        let (changed, mut rounds) = (repo.clone(), 0);
         ids.push(cases.program(format!("way update, {size}, growth"), baseline(FLAT.len() + 1), move || {
-            updates += 1;
-            Ok(scratch.way(&update, ["update", &updated, "--title", &format!("Changed {updates} times")]))
+            rounds += 1;
+            Ok(scratch.way(&changed, ["update", &updated, "--title", &format!("Changed {rounds} times")]))
         }));
         ids.push(cases.program(format!("way close, {size}, growth"), baseline(FLAT.len() + 2), move || {
             let id = open.next().ok_or("every issue is closed: use fewer rounds")?;

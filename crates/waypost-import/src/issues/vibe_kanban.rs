@@ -70,7 +70,8 @@ fn uuid(datum: &Datum) -> Option<String> {
     match datum {
         Datum::Text(text) => Some(text.to_lowercase()),
         Datum::Blob(bytes) if bytes.len() == 16 => {
-            let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+            let number = bytes.iter().fold(0_u128, |number, byte| number << 8 | u128::from(*byte));
+            let hex = format!("{number:032x}");
             Some([&hex[..8], &hex[8..12], &hex[12..16], &hex[16..20], &hex[20..]].join("-"))
         }
         _ => None,

@@ -49,7 +49,7 @@ function Group({ group, rows, total, isPart, query }) {
   return html`<section class=${group} aria-labelledby=${group}>
     <h2 id=${group}>${TITLES[group]} <span class="dim">${total}</span></h2>
     <${Rows} items=${rows} row=${(row) => html`
-      <div class="line" key=${row.id}><${Row} href=${target(row)}>
+      <div class="entry" key=${row.id}><${Row} href=${target(row)}>
         <${Chip} word=${row.chip}/>
         <span class="name">${row.name}</span>
         <span class="reason">${row.reason}</span>
