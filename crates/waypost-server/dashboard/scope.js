@@ -14,9 +14,6 @@ export const scope = computed(() => {
   return { repo, worktree };
 });
 
-/// The directory of a repository, by which ledgers are named.
-export const repositoryPath = (id) => known.value.repositories.find((one) => one.id === id)?.path;
-
 /// Returns whether a record belongs to the filter, by its worktree. For lists that the server cannot filter by repository.
 export function isInScope(worktreeId) {
   const { repo, worktree } = scope.value;

@@ -7,7 +7,7 @@ import { html } from '../html.js';
 import { List, useList } from '../list.js';
 import { version } from '../live.js';
 import { go, link } from '../router.js';
-import { repositoryPath, scope } from '../scope.js';
+import { scope } from '../scope.js';
 import { Age, Chip, Field, Loaded, Row, useRead } from '../ui.js';
 
 /// Ledgers are files: other programs change them without an event of the store.
@@ -23,7 +23,7 @@ export const Issues = ({ subject, query }) => {
 
 /// The address and the parameters of a list. Lists of ready and blocked issues have fewer filters.
 function request({ view = '', type, label, text, visibility, ledger }) {
-  const repo = ledger ?? repositoryPath(scope.value.repo);
+  const repo = ledger ?? scope.value.repo;
   if (view === 'ready') return ['issues/ready', { types: type, repo }];
   if (view === 'blocked') return ['issues/blocked', { repo }];
   const statuses = view.startsWith('=') ? view.slice(1) : undefined;
@@ -170,7 +170,7 @@ function Issue({ id }) {
 
 /// What the issue waits for and consists of, if there is anything.
 function Dependencies({ id }) {
-  const state = useRead('graph', { subject: id, repo: repositoryPath(scope.value.repo) });
+  const state = useRead('graph', { subject: id, repo: scope.value.repo });
   const [chosen, choose] = useState();
   const graph = state.answer?.data;
   if (graph?.nodes.length === 1) return null;
