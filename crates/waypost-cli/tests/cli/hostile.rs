@@ -23,6 +23,7 @@ const FURTHER_ARGUMENTS: &[(&str, &[&str])] = &[
     ("db gc", &["--older-than", "1d"]),
     ("dep add", &["y"]),
     ("migrate", &["--move-to", "../x", "--filter", "status=open"]),
+    ("task ask", &["x"]),
     ("task assign", &["a"]),
     ("template save", &["--plan", "/dev/null"]),
     ("worker", &["--until-empty"]),

@@ -272,13 +272,14 @@ pub(super) fn status(answer: &Value) -> (Value, String) {
         let rows = map_items(&group["rows"], row);
         json!({ "group": group["group"], "total": group["total"], "rows": rows })
     };
+    // An agent pays for every word: groups without rows are left out.
     let groups = map_items(&answer["groups"], group);
-    let count = |group: &Value| format!("{} {}", plain(&group["group"]), group["total"]);
-    let counts: Vec<String> = groups.iter().filter(|group| group["total"] != 0).map(count).collect();
-    if !counts.is_empty() {
-        let _ = writeln!(text, "groups: {}", counts.join(", "));
+    let groups: Vec<Value> = groups.into_iter().filter(|group| group["total"] != 0).collect();
+    if !groups.is_empty() {
+        let count = |group: &Value| format!("{} {}", plain(&group["group"]), group["total"]);
+        let _ = writeln!(text, "groups: {}", groups.iter().map(count).collect::<Vec<_>>().join(", "));
+        data.insert("groups".to_owned(), Value::Array(groups));
     }
-    data.insert("groups".to_owned(), Value::Array(groups));
     (Value::Object(data), text)
 }
 
