@@ -34,9 +34,12 @@ Usage: cargo xtask COMMAND
   bench store      measure operations on stores of up to 1,000,000 tasks, on SQLite and PostgreSQL
   bench server     measure operations over HTTP with up to 150 clients, and the memory of the server
   bench workspace  measure workspaces of a repository of 20,000 files
+  bench dashboard  measure the dashboard in Chromium with 1,000 tasks and 10,000 issues
   docs             regenerate docs/commands.md, docs/api.txt and the expected outputs of tests, build the guide and the API docs
   docs --book      build the guide alone, into target/book/
   picture          draw docs/images/tour.svg, the session of docs/tour.md
+  screenshots      photograph the dashboard for docs/dashboard.md
+  screenshots DIR DATA  photograph all its screens into a directory; DATA is empty, normal or huge
   api              regenerate docs/api.txt alone, the public items of the library
   coverage [PACKAGE...]  measure which lines the tests run; fails below 80 % of all
   deny             check the dependencies against deny.toml: licences, duplicates, sources; with cargo-deny, if it is installed
@@ -74,6 +77,8 @@ fn main() -> ExitCode {
         ["deny"] => deny::check(&root(), None),
         ["deny", "--advisories", dir] => deny::check(&root(), Some(PathBuf::from(dir))),
         ["picture"] => picture::draw(&root()),
+        ["screenshots"] => screenshots(&root().join("docs/images"), "guide"),
+        ["screenshots", dir, data] => screenshots(Path::new(dir), data),
         ["coverage", packages @ ..] => coverage::measure(packages),
         ["dist"] => dist::build(),
         ["fuzz", options @ ..] => fuzz::Options::parse(options).and_then(|options| fuzz::fuzz(&options)),
@@ -174,6 +179,17 @@ fn docs() -> Result {
     book::build(&root())?;
     api::write(&root())?;
     run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))
+}
+
+/// Photographs the dashboard of the real program.
+fn screenshots(dir: &Path, data: &str) -> Result {
+    tools::install_packages_for(&["chromium", "chromium-driver"]);
+    // Both at once: on its own, the test kit would turn on other features, and cargo would build everything again.
+    let packages = ["--package", "waypost-cli", "--package", "waypost-testkit"];
+    run(cargo(["build", "--locked", "--bin", "way", "--example", "screenshots"]).args(packages))?;
+    std::fs::create_dir_all(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
+    let built = target().join("debug");
+    run(Command::new(built.join("examples/screenshots")).arg(built.join("way")).arg(dir).arg(data))
 }
 
 /// Formats the operations, whose modules a macro declares: `cargo fmt` does not find them.

@@ -209,6 +209,14 @@ fn missing_packages() -> Vec<&'static str> {
     missing.chain((!has_postgres).then_some("postgresql")).collect()
 }
 
+/// Installs those of these packages that are missing.
+pub(crate) fn install_packages_for(wanted: &[&str]) {
+    let packages: Vec<_> = missing_packages().into_iter().filter(|package| wanted.contains(package)).collect();
+    if !packages.is_empty() {
+        install_packages(&packages);
+    }
+}
+
 pub(crate) fn install_packages(packages: &[&str]) {
     let steps: [Vec<&str>; 2] =
         [vec!["update", "-q"], [&["install", "-q", "-y", "--no-install-recommends"], packages].concat()];

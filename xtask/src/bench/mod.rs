@@ -1,6 +1,7 @@
 //! Benchmarks with bars. Bars are ratios where possible, so that the speed of the machine cancels out.
 
 mod cases;
+mod dashboard;
 mod issues;
 mod ledger;
 mod options;
@@ -31,5 +32,6 @@ pub(crate) fn measure(options: &Options) -> Result {
         Subject::Store => store::measure(options),
         Subject::Server => server::measure(options),
         Subject::Workspace => workspace::measure(options),
+        Subject::Dashboard => dashboard::measure(options),
     }
 }

@@ -27,6 +27,8 @@ pub(crate) enum Subject {
     Server,
     /// Workspaces of many files.
     Workspace,
+    /// The dashboard in a browser.
+    Dashboard,
 }
 
 impl Options {
@@ -39,6 +41,7 @@ impl Options {
                 "store" => options.subject = Subject::Store,
                 "server" => options.subject = Subject::Server,
                 "workspace" => options.subject = Subject::Workspace,
+                "dashboard" => options.subject = Subject::Dashboard,
                 "--enforce" => options.enforce = true,
                 "--rounds" => {
                     let rounds = args.next().and_then(|text| text.parse().ok()).filter(|rounds| *rounds > 0);

@@ -36,6 +36,11 @@ impl Scratch {
         command
     }
 
+    /// Returns the path of `way`.
+    pub(super) fn way_path(&self) -> &Path {
+        &self.way
+    }
+
     /// Returns a command without the settings of the developer and without output.
     pub(super) fn command(&self, program: &Path, dir: &Path) -> Command {
         let mut command = Command::new(program);

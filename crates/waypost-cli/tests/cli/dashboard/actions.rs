@@ -98,7 +98,7 @@ fn questions_are_answered_in_the_list_and_a_refusal_has_the_words_of_the_command
     browser.click("Answer");
     browser.wait_for_script(
         "the dialog has the question",
-        "document.querySelector('dialog[open]').innerText.includes('Which name?')",
+        "document.querySelector('dialog[open]')?.innerText.includes('Which name?')",
     );
     // Meanwhile, another person answers it.
     let _ = server.way(&["task", "answer", "name", "Signpost"]).ok();

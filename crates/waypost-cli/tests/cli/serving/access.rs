@@ -105,8 +105,8 @@ fn t13_a_read_only_token_cannot_write() {
             continue;
         }
         let reply = reply.send();
-        if path.ends_with("log") || path.ends_with("/log/stream") {
-            assert!([400, 403].contains(&reply.status), "a log is for admins and its agent: {path}: {reply:?}");
+        if ["log", "/log/stream", "diff"].iter().any(|end| path.ends_with(end)) {
+            assert!([400, 403].contains(&reply.status), "logs and files are not for readers: {path}: {reply:?}");
         } else if is_read {
             assert_ne!(reply.status, 403, "{method} {path}: {reply:?}");
         } else {
