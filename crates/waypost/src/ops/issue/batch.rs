@@ -196,7 +196,12 @@ mod tests {
     use crate::ledger::New;
 
     /// Operations that change issues but cannot be lines of a batch, each with the reason.
-    const WITHOUT_VERB: &[(&str, &str)] = &[];
+    const WITHOUT_VERB: &[(&str, &str)] = &[
+        ("accept_issue", "a maintainer decides on one proposal at a time"),
+        ("propose_issue", "it writes two ledgers, and a batch writes one"),
+        ("reject_issue", "a maintainer decides on one proposal at a time"),
+        ("withdraw_issue", "it writes two ledgers, and a batch writes one"),
+    ];
 
     #[test]
     fn every_operation_that_changes_an_issue_has_a_verb_or_a_reason() {
