@@ -242,9 +242,13 @@ fn release() -> Value {
     ] })
 }
 
-/// The ledger: id, title, type, priority, status, parent, labels, minutes ago.
+/// An issue: id, title, type, priority, status, parent, labels, minutes since its last change.
+type Issue =
+    (&'static str, &'static str, &'static str, u8, &'static str, Option<&'static str>, &'static [&'static str], u32);
+
+/// The ledger.
 fn issues() -> String {
-    const ISSUES: &[(&str, &str, &str, u8, &str, Option<&str>, &[&str], u32)] = &[
+    const ISSUES: &[Issue] = &[
         ("1f0a", "Fees follow the new tariff", "epic", 1, "open", None, &["billing"], 130),
         (
             "3k9d",

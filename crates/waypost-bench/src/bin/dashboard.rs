@@ -181,7 +181,7 @@ impl Bench {
             self.way(&["task", "claim", &task, "--agent", &format!("agent{number}")])?;
             self.way(&["task", "ask", &task, "--agent", &format!("agent{number}"), "--question", &text])?;
             // The command has ended, so its event is in the store since then at the latest.
-            let at = SystemTime::now().duration_since(UNIX_EPOCH)?.as_secs_f64() * 1_000.0;
+            let at = millis_since_epoch()?;
             browser.wait_for_script("the event is shown", "window.seen");
             let seen = browser.run("return window.seen").as_f64().unwrap_or_default();
             times.push((seen - at).max(0.0));
@@ -259,4 +259,11 @@ fn real_time(sandbox: &Sandbox, repo: &Path, args: &[&str]) -> std::process::Com
     let mut command = sandbox.way_command(repo);
     command.env_remove("WAYPOST_TEST_CLOCK").args(args);
     command
+}
+
+/// Returns the time of the machine: the clock of the browser is the same one.
+fn millis_since_epoch() -> Result<f64, Box<dyn Error>> {
+    #[expect(clippy::disallowed_methods, reason = "it is compared with the clock of the browser")]
+    let now = SystemTime::now();
+    Ok(now.duration_since(UNIX_EPOCH)?.as_secs_f64() * 1_000.0)
 }
