@@ -1,6 +1,6 @@
 //! Where the time of tasks went: queued, in preparation of a workspace, running, or waiting for a person.
 //!
-//! [`replay`] is pure. It follows the recorded changes of status, so that every span has real times.
+//! `replay` is pure. It follows the recorded changes of status, so that every span has real times.
 
 use std::collections::BTreeMap;
 

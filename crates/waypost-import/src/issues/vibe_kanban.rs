@@ -39,7 +39,7 @@ const KNOWN_KEYS: &[&str] = &[
     "shared_task_id",
 ];
 
-/// Converts the rows of the database to the JSON that [`read`] reads.
+/// Converts the rows of the database to the JSON that the importer reads.
 pub fn from_tables(name: String, tables: &Tables) -> Source {
     let rows = |table: &str| tables.get(table).into_iter().flatten();
     let names: HashMap<String, &Datum> =
