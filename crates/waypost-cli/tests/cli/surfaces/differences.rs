@@ -67,6 +67,7 @@ pub(super) const KNOWN_DIFFERENCES: &[(&str, Surface, &str, &str)] = &[
     ),
     ("show_log", Cli, "/data/**", "the command leaves out where the log begins, where to go on and how the job stands"),
     ("show_status", Mcp, "/agents", "the tool gives a total and the first few"),
+    ("show_status", Mcp, "/groups", "an agent pays for every word: groups without rows are left out"),
     ("show_status", Mcp, "/ready", "the tool gives a total and the first few"),
     ("show_status", Mcp, "/workflows", "the tool gives a total and the first few"),
     ("show_status", Mcp, "/working", "the tool gives a total and the first few"),
