@@ -38,5 +38,6 @@ pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sweep_temporaries, sync_dir, sync_file_system};
 pub use stamp::{Stamp, age, boot_id};
 pub use swap::{
-    FileVersion, Replaced, find_displaced, read_version, replace_if_unchanged, restore_displaced, scan_version,
+    FileVersion, Part, Replaced, find_displaced, open_version, read_version, replace_if_unchanged, restore_displaced,
+    scan_version,
 };

@@ -5,9 +5,10 @@
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::time::{Duration, SystemTime};
 
 use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
@@ -34,6 +35,13 @@ impl FileVersion {
     /// Returns whether there was a file.
     pub fn exists(&self) -> bool {
         self.state.is_some()
+    }
+
+    /// Returns the version that this process has just put in place.
+    fn written(path: &Path, own: State, is_antedated: bool) -> FileVersion {
+        let metadata = std::fs::symlink_metadata(path).ok().filter(|metadata| State::of(metadata) == own);
+        let stamp = metadata.filter(|_| is_antedated).map(|metadata| Stamp::of(&metadata));
+        FileVersion { path: path.to_owned(), state: Some(own), stamp }
     }
 
     /// Returns whether the file still has this version.
@@ -101,7 +109,7 @@ pub fn scan_version(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<File
 }
 
 /// Opens a regular file, if there is one, and returns its version.
-fn open_version(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
+pub fn open_version(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
     let path = match std::fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
@@ -138,33 +146,71 @@ pub enum Replaced {
     Changed,
 }
 
+/// A part of a file's new content.
+#[derive(Clone, Copy, Debug)]
+pub enum Part<'a> {
+    /// These bytes.
+    Bytes(&'a [u8]),
+    /// A range of another file, from its first offset to its last. The system copies it, or shares its blocks.
+    Range(&'a File, u64, u64),
+}
+
+impl Part<'_> {
+    fn write_to(self, file: &mut File) -> io::Result<()> {
+        match self {
+            Part::Bytes(bytes) => file.write_all(bytes),
+            Part::Range(mut source, from, to) => {
+                source.seek(SeekFrom::Start(from))?;
+                let copied = io::copy(&mut source.take(to - from), file)?;
+                if copied < to - from { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
+            }
+        }
+    }
+}
+
 /// Replaces a file durably, if it still has the version that was read.
 ///
 /// The content comes in parts, so that the caller need not copy them into one buffer. On an error the file is unchanged,
 /// or another program's version of it is beside it, where [`restore_displaced`] finds it.
-pub fn replace_if_unchanged(read: &FileVersion, content: &[&[u8]], mode: u32) -> io::Result<Replaced> {
+pub fn replace_if_unchanged(read: &FileVersion, content: &[Part<'_>], mode: u32) -> io::Result<Replaced> {
     let (mut file, temporary) = create_beside(&read.path, mode)?;
-    let written: io::Result<State> = (|| {
+    let written: io::Result<(State, bool)> = (|| {
         if let Ok(existing) = std::fs::metadata(&read.path) {
             file.set_permissions(existing.permissions())?;
         }
         for part in content {
-            file.write_all(part)?;
+            part.write_to(&mut file)?;
         }
+        let modified = antedate(&file);
         file.sync_all()?;
-        Ok(State::of(&file.metadata()?))
+        let own = State::of(&file.metadata()?);
+        // A file system may store times less exactly.
+        Ok((own, modified == Some(own.modified)))
     })();
-    let published = written.and_then(|own| Ok((own, publish(read, &temporary, own)?)));
+    let published = written.and_then(|(own, is_antedated)| Ok((own, is_antedated, publish(read, &temporary, own)?)));
     // No other program uses this name, so the file is this process's new version.
     let _ = std::fs::remove_file(&temporary);
-    let (own, is_published) = published?;
+    let (own, is_antedated, is_published) = published?;
     if !is_published {
         return Ok(Replaced::Changed);
     }
     Ok(match sync_dir(&read.path) {
-        Ok(()) => Replaced::Durably(FileVersion { path: read.path.clone(), state: Some(own), stamp: None }),
+        Ok(()) => Replaced::Durably(FileVersion::written(&read.path, own, is_antedated)),
         Err(error) => Replaced::Unsynced(error),
     })
+}
+
+/// How much older than the clock a new version looks. The clock of file times ticks at least this often.
+const ANTEDATED: Duration = Duration::from_millis(20);
+
+/// Sets the modification time of a new version to a time in the past, so that every later change of it shows, even one in
+/// the same tick of the clock. Returns that time.
+fn antedate(file: &File) -> Option<(i64, i64)> {
+    let now = rustix::time::clock_gettime(rustix::time::ClockId::Realtime);
+    let now = Duration::new(u64::try_from(now.tv_sec).ok()?, u32::try_from(now.tv_nsec).ok()?);
+    let past = now.checked_sub(ANTEDATED)?;
+    file.set_modified(SystemTime::UNIX_EPOCH + past).ok()?;
+    Some((i64::try_from(past.as_secs()).ok()?, i64::from(past.subsec_nanos())))
 }
 
 fn publish(read: &FileVersion, temporary: &Path, own: State) -> io::Result<bool> {
@@ -314,7 +360,7 @@ mod tests {
     use crate::replace;
 
     fn replaces(read: &FileVersion) -> bool {
-        matches!(replace_if_unchanged(read, &[b"ou", b"rs"], 0o600).unwrap(), Replaced::Durably(now) if now.is_current())
+        matches!(replace_if_unchanged(read, &[Part::Bytes(b"ou"), Part::Bytes(b"rs")], 0o600).unwrap(), Replaced::Durably(now) if now.is_current())
     }
 
     /// Writes "read" to `path` and prepares an exchange with "ours", like a process that is killed before the exchange.

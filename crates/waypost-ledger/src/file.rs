@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::fmt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,11 +11,12 @@ use waypost_core::ledger::document::{Document, Splitter, check_stand_in, is_mark
 use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
 use waypost_fs::{
-    FileLock, FileVersion, PrivateDir, Replaced, create_durable_dir, find_displaced, read_version,
+    FileLock, FileVersion, Part, PrivateDir, Replaced, create_durable_dir, find_displaced, open_version, read_version,
     replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
 };
 
 use crate::intents::Intents;
+use crate::patch::{self, Patch, Splice};
 use crate::tool_locks::ToolLocks;
 
 /// How long a reader waits for a checkout in progress. A writer waits as long as for our own lock.
@@ -124,7 +126,7 @@ impl LedgerFile {
         for _ in 0..MAX_WRITE_ATTEMPTS {
             let (document, seen) = self.read_version()?;
             let after = change(&document)?;
-            if after.to_bytes() == document.to_bytes() || self.replace(&seen, &after)? {
+            if after.to_bytes() == document.to_bytes() || self.replace(&seen, &after)?.is_some() {
                 return Ok(after);
             }
         }
@@ -155,8 +157,8 @@ impl LedgerFile {
     }
 
     /// Records a change with a key that is about to be written. The caller holds the lock.
-    pub(crate) fn begin_once(&self, key: &str, document: &Document) -> Result<()> {
-        self.intents().begin(key, &self.path, document).map_err(|error| self.cannot_write(error))
+    pub(crate) fn begin_once<'l>(&self, key: &str, lines: impl Iterator<Item = &'l [u8]>) -> Result<()> {
+        self.intents().begin(key, &self.path, lines).map_err(|error| self.cannot_write(error))
     }
 
     /// Returns whether a change with this key was written. The caller holds the lock.
@@ -234,14 +236,45 @@ impl LedgerFile {
     }
 
     /// Replaces the file durably if it is unchanged since `seen`. Waits for version control tools that may overwrite it, then
-    /// returns whether the change is in the file.
-    pub(crate) fn replace(&self, seen: &FileVersion, document: &Document) -> Result<bool> {
+    /// returns the version that has the change; None if the change is not in the file.
+    pub(crate) fn replace(&self, seen: &FileVersion, document: &Document) -> Result<Option<FileVersion>> {
         if let Some(dir) = self.path.parent() {
             create_durable_dir(dir).map_err(|error| self.cannot_write(error))?;
         }
-        match replace_if_unchanged(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))? {
-            Replaced::Durably(written) => self.confirm(&written, document),
-            Replaced::Changed => Ok(false),
+        let parts: Vec<Part<'_>> = document.parts().into_iter().map(Part::Bytes).collect();
+        self.put(seen, &parts, |now| {
+            let mut changed = document.changed_lines().peekable();
+            if changed.peek().is_some() { has_lines(now, changed) } else { now.to_bytes() == document.to_bytes() }
+        })
+    }
+
+    /// Changes some lines of the file like [`LedgerFile::replace`]. `source` is the version `seen`, opened.
+    pub(crate) fn replace_lines(
+        &self,
+        seen: &FileVersion,
+        source: &File,
+        patch: &Patch,
+        splices: &[Splice],
+    ) -> Result<Option<FileVersion>> {
+        let parts = patch::parts(source, splices).map_err(|error| self.cannot_write(error))?;
+        self.put(seen, &parts, |now| has_lines(now, patch.lines()))
+    }
+
+    /// Opens the file for changes of single lines. Returns None if there is no file, or if a version control tool is writing.
+    pub(crate) fn open(&self) -> Option<(File, FileVersion)> {
+        let (file, seen) = open_version(&self.path).ok()?;
+        file.filter(|_| self.tool_locks.held().is_empty()).map(|file| (file, seen))
+    }
+
+    fn put(
+        &self,
+        seen: &FileVersion,
+        parts: &[Part<'_>],
+        has_change: impl Fn(&Document) -> bool,
+    ) -> Result<Option<FileVersion>> {
+        match replace_if_unchanged(seen, parts, 0o644).map_err(|error| self.cannot_write(error))? {
+            Replaced::Durably(written) => self.confirm(written, has_change),
+            Replaced::Changed => Ok(None),
             Replaced::Unsynced(error) => {
                 let problem = format!("the change is in {}, but a power cut may undo it", self.path.display());
                 Err(Error::unavailable(problem)
@@ -252,8 +285,9 @@ impl LedgerFile {
         }
     }
 
-    /// Waits until no version control tool can overwrite the file we wrote. Returns whether our change is still there.
-    fn confirm(&self, written: &FileVersion, document: &Document) -> Result<bool> {
+    /// Waits until no version control tool can overwrite the file we wrote. Returns the version that has our change; None if
+    /// the change is not there any more.
+    fn confirm(&self, written: FileVersion, has_change: impl Fn(&Document) -> bool) -> Result<Option<FileVersion>> {
         if let Err(lock) = self.tool_locks.wait_until_quiet(Instant::now() + self.lock_timeout) {
             let (path, lock) = (self.path.display(), lock.display());
             let problem = format!("the change is in {path}, but a version control tool that holds {lock} may undo it");
@@ -261,19 +295,12 @@ impl LedgerFile {
                 .hint("when the tool is done, check whether the change is there")
                 .outcome_unknown());
         }
-        Ok(written.is_current() || self.has_changes_of(document)?)
-    }
-
-    /// Returns whether the file contains the changed lines of a document, although another program wrote the file.
-    fn has_changes_of(&self, document: &Document) -> Result<bool> {
+        if written.is_current() {
+            return Ok(Some(written));
+        }
+        // Another program wrote the file, and may have read our version first. Then the next reader finds the index stale.
         let (now, _) = self.read_version()?;
-        let lines: HashSet<&[u8]> = now.lines().collect();
-        let mut changed = document.changed_lines().peekable();
-        Ok(if changed.peek().is_some() {
-            changed.all(|line| lines.contains(line))
-        } else {
-            now.to_bytes() == document.to_bytes()
-        })
+        Ok(has_change(&now).then_some(written))
     }
 
     /// Removes the file if it is empty.
@@ -361,6 +388,12 @@ impl LedgerFile {
             }
         }
     }
+}
+
+/// Returns whether a document has all of these lines.
+fn has_lines<'l>(document: &Document, mut lines: impl Iterator<Item = &'l [u8]>) -> bool {
+    let present: HashSet<&[u8]> = document.lines().collect();
+    lines.all(|line| present.contains(line))
 }
 
 /// Merges the versions that conflict markers enclose.

@@ -26,11 +26,11 @@ impl Intents {
     }
 
     /// Records a change that is about to be written.
-    pub(crate) fn begin(&self, key: &str, ledger: &Path, document: &Document) -> io::Result<()> {
+    pub(crate) fn begin<'l>(&self, key: &str, ledger: &Path, lines: impl Iterator<Item = &'l [u8]>) -> io::Result<()> {
         let path = ledger.as_os_str().as_bytes();
         let mut content = format!("{key:?}\n{}\n", path.len()).into_bytes();
         content.extend([path, b"\n"].concat());
-        content.extend(document.changed_lines().flat_map(|line| [line, b"\n"].concat()));
+        content.extend(lines.flat_map(|line| [line, b"\n"].concat()));
         replace(&self.intent, &content, 0o600)
     }
 
@@ -128,14 +128,14 @@ mod tests {
         document.replace(1, &record).unwrap();
 
         // A process that ended before it wrote the ledger.
-        intents.begin("one\ntwo", &ledger, &document).unwrap();
+        intents.begin("one\ntwo", &ledger, document.changed_lines()).unwrap();
         assert!(intents.exist());
         intents.resolve().unwrap();
         assert!(!intents.is_written("one\ntwo").unwrap() && !intents.exist());
 
         // One that ended after it, and another program changed another line since.
         for key in ["one\ntwo", "one"] {
-            intents.begin(key, &ledger, &document).unwrap();
+            intents.begin(key, &ledger, document.changed_lines()).unwrap();
             let newer = [b"{\"id\":\"a\",\"title\":\"newer\"}\n", &document.to_bytes()[11..]].concat();
             replace(&ledger, &newer, 0o600).unwrap();
             intents.resolve().unwrap();

@@ -1,24 +1,21 @@
 //! Ledgers that share one index, and changes to one of them.
 
-use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
-use foldhash::fast::RandomState;
 use waypost_core::ledger::document::Document;
-use waypost_core::ledger::mark;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, Stamp};
+use waypost_fs::{FileLock, FileVersion, Stamp};
 
+use crate::draft::{Body, Draft, Written};
 use crate::file::{LedgerFile, LedgerLocks, MAX_WRITE_ATTEMPTS, Source};
-use crate::index::{self, Failure, Index, IndexedIssue, KnownLines, Updated};
+use crate::index::{self, Failure, Index, Updated};
 
 /// How long to wait for a process that updates the index, before using an index in memory instead.
 const INDEX_LOCK_TIMEOUT: Duration = Duration::from_secs(1);
@@ -28,6 +25,17 @@ const MAX_READ_ATTEMPTS: usize = 5;
 
 /// Adding this many lines to the full-text index takes noticeable time.
 const SLOW_INDEXING_LINES: i64 = 5_000;
+
+/// How a change accesses a ledger and its index. Each attempt that fails needs more than the one before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Access {
+    /// Single lines of a sorted file that the index matches.
+    Lines,
+    /// The whole file.
+    Whole,
+    /// The whole file, and an index in memory.
+    InMemory,
+}
 
 /// Ledgers that share one index.
 pub struct Ledgers {
@@ -198,60 +206,48 @@ impl Ledgers {
         }
         // All code locks files before the index, so that threads that share the index never deadlock.
         let mut open = self.lock();
-        let mut in_memory = false;
+        let mut access = Access::Lines;
         for _ in 0..MAX_WRITE_ATTEMPTS {
-            let source = self.read(number)?;
-            let index_lock = self.open_for_change(&mut open, number, &source, in_memory, now)?;
-            let index = opened(open.as_ref())?;
-            let Source { document, seen, .. } = source;
-            // The check of `index.failure()` below covers a failure here.
-            let known_lines = index.known_lines(number).unwrap_or_default();
-            let places = Places::default();
-            let (is_changed, is_discarded, is_elsewhere) = (false, false, Cell::new(false));
-            let mut draft = Draft {
-                index,
-                number,
-                document,
-                known_lines,
-                places,
-                key: None,
-                is_changed,
-                is_discarded,
-                is_elsewhere,
+            let Some((index_lock, body)) = self.begin_change(&mut open, number, access, now)? else {
+                access = Access::Whole;
+                continue;
             };
+            let index = opened(open.as_ref())?;
+            let mut draft = Draft::new(index, number, body);
             let answer = change(&mut draft);
-            let Draft { document, known_lines, key, is_changed, is_discarded, .. } = draft;
             if let Some(failure) = index.failure() {
                 // `change` may have seen wrong answers.
                 index.end();
                 drop(index_lock);
                 self.drop_index(&mut open, failure);
-                if in_memory {
+                if access == Access::InMemory {
                     // An index in memory, which no other process can touch, fails too.
                     return Err(Error::internal("the index cannot be used"));
                 }
-                in_memory = true;
+                access = Access::InMemory;
                 continue;
             }
-            if is_discarded {
+            if draft.needs_whole() {
+                index.end();
+                access = Access::Whole;
+                continue;
+            }
+            if draft.is_discarded() {
                 index.end();
                 return answer;
             }
-            let outcome = answer.and_then(|answer| {
-                if let Some(key) = key.filter(|_| is_changed) {
-                    file.begin_once(&key, &document)?;
+            let outcome = answer.and_then(|answer| Ok((answer, draft.write(file)?)));
+            let (answer, written) = outcome.inspect_err(|_| index.end())?;
+            let recorded = match written {
+                Written::Nothing => Ok(()),
+                Written::Version(version) => {
+                    draft.record(file.path(), &version).and_then(|()| index.raise_revision(now))
                 }
-                Ok((answer, !is_changed || file.replace(&seen, &document)?))
-            });
-            let (answer, is_written) = outcome.inspect_err(|_| index.end())?;
-            if !is_written {
-                index.end();
-                continue;
-            }
-            let recorded = if is_changed {
-                index.record_write(number, file.path(), &known_lines).and_then(|()| index.raise_revision(now))
-            } else {
-                Ok(())
+                Written::Outdated => {
+                    index.end();
+                    access = access.max(Access::Whole);
+                    continue;
+                }
             };
             // The ledger is written, and only the ledger counts. If this fails, the next reader finds the index stale.
             match recorded.and_then(|()| index.commit()) {
@@ -262,6 +258,47 @@ impl Ledgers {
             return Ok(answer);
         }
         Err(file.contended_error())
+    }
+
+    /// Opens the index up to date with the files, begins a transaction and gives access to the file. Returns None if single
+    /// lines cannot be accessed. The lock of the index is missing if the index is in memory.
+    fn begin_change(
+        &self,
+        open: &mut Option<Open>,
+        number: usize,
+        access: Access,
+        now: Timestamp,
+    ) -> Result<Option<(Option<FileLock>, Body)>> {
+        if access == Access::Lines {
+            let opened = self.open_for_lines(open, number)?;
+            return Ok(opened.map(|(lock, file, seen)| (Some(lock), Body::lines(file, seen))));
+        }
+        let source = self.read(number)?;
+        let lock = self.open_for_change(open, number, &source, access == Access::InMemory, now)?;
+        let Source { document, seen, .. } = source;
+        // The caller checks `index.failure()`, which covers a failure here.
+        let known_lines = opened(open.as_ref())?.known_lines(number).unwrap_or_default();
+        Ok(Some((lock, Body::whole(document, seen, known_lines))))
+    }
+
+    /// Opens the index and the file if the index is up to date with all files and this one is sorted.
+    fn open_for_lines(&self, open: &mut Option<Open>, number: usize) -> Result<Option<(FileLock, File, FileVersion)>> {
+        let Some((file, seen)) = self.files[number].open() else { return Ok(None) };
+        let (Some(lock), Ok(metadata)) = (self.lock_index(), file.metadata()) else { return Ok(None) };
+        // Another process may have replaced the index while we waited.
+        *open = None;
+        let (Some(index), Some(mut stamps)) = (Index::open(&self.index, &self.terms), self.stamps()) else {
+            return Ok(None);
+        };
+        stamps[number] = Some(Stamp::of(&metadata));
+        if index.begin_change().is_err()
+            || !self.freshness(&index, &stamps)?.is_some_and(|fresh| fresh.iter().all(|fresh| *fresh))
+            || !index.form(number)?.is_some_and(|form| form.is_sorted && !form.is_conflicted)
+        {
+            return Ok(None);
+        }
+        *open = Some(Open::new(index, None));
+        Ok(Some((lock, file, seen)))
     }
 
     /// Replaces the content of one ledger under the lock. `rewrite` gets the current content; the file stays as it is if
@@ -277,7 +314,7 @@ impl Ledgers {
         for _ in 0..MAX_WRITE_ATTEMPTS {
             let (document, seen) = file.read_version()?;
             let Some((document, answer)) = rewrite(&document)? else { return Ok(None) };
-            if file.replace(&seen, &document)? {
+            if file.replace(&seen, &document)?.is_some() {
                 // The next reader finds the index stale.
                 *open = None;
                 return Ok(Some(answer));
@@ -556,216 +593,5 @@ impl Index {
             None => QueryOutcome::Answer(answer),
             Some(failure) => QueryOutcome::Failed(failure),
         }
-    }
-}
-
-/// A ledger that is being changed. Its queries see the changes made so far.
-pub struct Draft<'a> {
-    index: &'a Index,
-    number: usize,
-    document: Document,
-    known_lines: KnownLines,
-    places: Places,
-    /// The key of the whole change, if it must be made exactly once.
-    key: Option<String>,
-    is_changed: bool,
-    is_discarded: bool,
-    is_elsewhere: Cell<bool>,
-}
-
-/// Positions of lines by their hashes. The first search scans the file; from the second one on a map is worth its cost.
-#[derive(Default)]
-struct Places {
-    searches: usize,
-    by_hash: Option<HashMap<u64, usize>>,
-}
-
-impl Places {
-    /// Drops the map, because lines have moved.
-    fn invalidate(&mut self) {
-        self.by_hash = None;
-    }
-
-    /// Returns the position of a line.
-    fn find(&mut self, document: &Document, line: &[u8]) -> Option<usize> {
-        let scan = || document.lines().position(|other| other == line);
-        self.searches += 1;
-        if self.searches == 1 {
-            return scan();
-        }
-        let by_hash = self
-            .by_hash
-            .get_or_insert_with(|| document.lines().enumerate().map(|(place, line)| (hash(line), place)).collect());
-        let place = by_hash.get(&hash(line)).copied();
-        // One of several equal lines may be gone, and different lines may have the same hash.
-        place.filter(|place| *place < document.len() && document.line(*place) == line).or_else(scan)
-    }
-
-    /// Records a line that was replaced.
-    fn record_replacement(&mut self, document: &Document, place: usize) {
-        if let Some(by_hash) = &mut self.by_hash {
-            by_hash.insert(hash(document.line(place)), place);
-        }
-    }
-}
-
-fn hash(line: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    line.hash(&mut hasher);
-    hasher.finish()
-}
-
-impl Draft<'_> {
-    /// Discards the draft: nothing is written, whatever else happens to it.
-    pub fn discard(&mut self) {
-        self.is_discarded = true;
-    }
-
-    /// Returns whether the draft is discarded.
-    pub fn is_discarded(&self) -> bool {
-        self.is_discarded
-    }
-
-    /// Has the change recorded under a key before it is written: see [`LedgerFile::has_written`].
-    pub fn record_as(&mut self, key: &str) {
-        self.key = Some(key.to_owned());
-    }
-
-    /// Returns the index, which includes the changes made so far.
-    pub fn issues(&self) -> &Index {
-        self.index
-    }
-
-    /// Returns the prefix that most ids of this ledger have.
-    pub fn common_prefix(&self) -> Result<Option<String>> {
-        self.index.common_prefix(self.number)
-    }
-
-    /// Returns this ledger's copy of an issue.
-    pub fn copy(&self, id: &str) -> Result<Option<IndexedIssue>> {
-        self.index.in_ledger(id, self.number)
-    }
-
-    /// Adds an issue.
-    pub fn add(&mut self, record: &Record) -> Result<()> {
-        let place = self.document.insert(record)?;
-        self.places.invalidate();
-        self.is_changed = true;
-        self.index.replace_line(self.number, &mut self.known_lines, place, false, Some(self.document.line(place)))
-    }
-
-    /// Adds many records unchanged.
-    pub fn add_all(&mut self, records: &[Record]) -> Result<()> {
-        self.places.invalidate();
-        for place in self.document.insert_all(records)? {
-            self.is_changed = true;
-            self.index.replace_line(
-                self.number,
-                &mut self.known_lines,
-                place,
-                false,
-                Some(self.document.line(place)),
-            )?;
-        }
-        Ok(())
-    }
-
-    /// Returns the current lines of the file.
-    pub fn lines(&self) -> impl Iterator<Item = &[u8]> {
-        self.document.lines()
-    }
-
-    /// Returns whether an issue is in this ledger.
-    pub fn has(&self, entry: &IndexedIssue) -> bool {
-        entry.ledger == self.number
-    }
-
-    /// Changes one issue and returns the new record. Unites several versions of the issue into one.
-    pub fn edit(&mut self, id: &str, edit: impl FnOnce(&mut Record) -> Result<()>) -> Result<Record> {
-        let Some(IndexedIssue { record: before, .. }) = self.copy(id)? else { return Err(self.not_here_error(id)) };
-        let mut record = before.clone();
-        edit(&mut record)?;
-        if record == before {
-            return Ok(record);
-        }
-        let versions = self.index.versions(id, self.number)?;
-        for version in versions.iter().skip(1) {
-            let place = self.place_of(version)?;
-            self.document.remove(place);
-            self.places.invalidate();
-            self.index.replace_line(self.number, &mut self.known_lines, place, true, None)?;
-        }
-        let place = self.place_of(versions.first().map(String::as_str).unwrap_or_default())?;
-        self.document.replace(place, &record)?;
-        self.places.record_replacement(&self.document, place);
-        self.is_changed = true;
-        self.index.replace_line(self.number, &mut self.known_lines, place, true, Some(self.document.line(place)))?;
-        Ok(record)
-    }
-
-    /// Records in the ledger that issues closed before `to` may have been pruned.
-    pub fn raise_mark(&mut self, to: Timestamp) -> Result<()> {
-        let is_new = mark::raise(&mut self.document, to)?;
-        self.places.invalidate();
-        self.is_changed = true;
-        self.index.replace_line(self.number, &mut self.known_lines, 0, !is_new, Some(self.document.line(0)))
-    }
-
-    /// Returns the current size of the file in bytes.
-    pub fn size(&self) -> usize {
-        self.document.parts().iter().map(|part| part.len()).sum()
-    }
-
-    /// Removes one issue with all its versions.
-    pub fn remove(&mut self, id: &str) -> Result<()> {
-        self.remove_all([id])
-    }
-
-    /// Removes issues with all their versions, in one pass over the file.
-    pub fn remove_all<'i>(&mut self, ids: impl IntoIterator<Item = &'i str>) -> Result<()> {
-        let mut gone: HashSet<Vec<u8>, RandomState> = HashSet::default();
-        for id in ids {
-            let versions = self.index.versions(id, self.number)?;
-            if versions.is_empty() {
-                return Err(self.not_here_error(id));
-            }
-            gone.extend(versions.into_iter().map(String::into_bytes));
-        }
-        let places: Vec<usize> = self
-            .document
-            .lines()
-            .enumerate()
-            .filter(|(_, line)| gone.contains(*line))
-            .map(|(place, _)| place)
-            .collect();
-        if places.len() < gone.len() {
-            return Err(Error::internal("the index has a line that is not in the ledger"));
-        }
-        self.index.remove_lines(self.number, &mut self.known_lines, &places)?;
-        self.document.remove_all(&places);
-        self.places.invalidate();
-        self.is_changed |= !places.is_empty();
-        Ok(())
-    }
-
-    /// Returns whether a change failed because another command moved its issue to another ledger.
-    pub fn is_elsewhere(&self) -> bool {
-        self.is_elsewhere.get()
-    }
-
-    fn not_here_error(&self, id: &str) -> Error {
-        match self.index.get(id) {
-            Ok(Some(_)) => {
-                self.is_elsewhere.set(true);
-                Error::unavailable(format!("another command is moving issue {id} to another ledger")).hint("retry")
-            }
-            _ => Error::not_found(format!("there is no issue {id:?}")),
-        }
-    }
-
-    /// Returns the position of a line, which must exist.
-    fn place_of(&mut self, line: &str) -> Result<usize> {
-        let place = self.places.find(&self.document, line.as_bytes());
-        place.ok_or_else(|| Error::internal("the index has a line that is not in the ledger"))
     }
 }

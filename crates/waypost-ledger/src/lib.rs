@@ -4,12 +4,15 @@
 //! file, changes its content and replaces it atomically. The index answers queries without reading the file, as long as
 //! the file is the one it was built from.
 
+mod draft;
 mod file;
 mod index;
 mod intents;
 mod ledgers;
+mod patch;
 mod tool_locks;
 
+pub use draft::Draft;
 pub use file::{LedgerFile, LedgerLocks};
 pub use index::{COMMON_WORDS, Counts, Filter, Index, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
-pub use ledgers::{Draft, Ledgers};
+pub use ledgers::Ledgers;

@@ -9,7 +9,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
-use waypost_core::ledger::document::Document;
+use waypost_core::ledger::document::{Document, SortCheck};
 use waypost_core::ledger::merge;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Terms;
@@ -44,7 +44,8 @@ fn dump(index: &Path) -> Vec<Vec<Value>> {
         "SELECT id, other, kind FROM edge ORDER BY 1, 2, 3",
         "SELECT kind, value, ledger, number FROM counter ORDER BY 1, 2, 3",
         "SELECT ledger, id, rank, raw FROM line ORDER BY 1, 2, 3, 4",
-        "SELECT ledger, unread, length(marks) FROM ledger ORDER BY 1",
+        "SELECT ledger, unread, length(marks) / 16 + (SELECT count(*) FROM mark_change \
+         WHERE mark_change.ledger = ledger.ledger AND old IS NULL) FROM ledger ORDER BY 1",
     ] {
         let mut statement = connection.prepare(query).unwrap();
         let columns = statement.column_count();
@@ -95,6 +96,20 @@ fn recount(index: &Path, ledger: Option<usize>) -> (Counts, Vec<(String, usize)>
         }
     }
     (counts, labels.into_iter().collect())
+}
+
+/// Checks that a ledger of which the index says so is sorted.
+fn check_order(dir: &Path, index: &Path) {
+    let connection = Connection::open_with_flags(index, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
+    for (number, name) in ["one.jsonl", "two.jsonl"].into_iter().enumerate() {
+        let query = "SELECT sorted AND NOT conflicted FROM ledger WHERE ledger = ?1";
+        let mut check = SortCheck::default();
+        let content = fs::read(dir.join("tree").join(name)).unwrap_or_default();
+        Document::parse(content).lines().for_each(|line| check.feed(line));
+        if connection.query_row(query, [number], |row| row.get::<_, bool>(0)).unwrap() {
+            assert!(check.is_sorted(), "{name}");
+        }
+    }
 }
 
 /// Checks that the list of labels has the labels of all issues.
@@ -150,6 +165,7 @@ fn check(dir: &Path) {
         return;
     }
     check_texts(&dir.join("private/kept.db"));
+    check_order(dir, &dir.join("private/kept.db"));
     check_labels(&dir.join("private/kept.db"));
     check_counters(&kept, &dir.join("private/kept.db"));
     check_counters(&new, &dir.join("private/new.db"));

@@ -94,6 +94,30 @@ fn a_write_syncs_the_ledger_and_its_directory_once_at_any_size() {
 }
 
 #[test]
+fn a_write_reads_and_stores_little_of_a_large_ledger_and_the_next_command_reads_nothing_of_it() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.waypost");
+    write_many(&sandbox, &repo, 10_000);
+    settle(&sandbox, &repo);
+    let size = std::fs::metadata(repo.join(LEDGER)).unwrap().len();
+    let bytes = |calls: &[String], file: &str| -> u64 {
+        let transferred = |call: &String| call.rsplit_once("= ")?.1.split_whitespace().next()?.parse::<u64>().ok();
+        calls.iter().filter(|call| call.contains(file)).filter_map(transferred).sum()
+    };
+    for args in [&["add", "x"][..], &["close", "r-00001"], &["update", "r-09999", "--title", "longer than before"]] {
+        let calls = traced(&sandbox, &repo, "trace=read,pread64,write,pwrite64", args);
+        let reads: Vec<String> = calls.iter().filter(|call| call.contains("read")).cloned().collect();
+        let writes: Vec<String> = calls.iter().filter(|call| call.contains("write")).cloned().collect();
+        let (read, stored) = (bytes(&reads, "issues.jsonl"), bytes(&writes, "index.db"));
+        assert!(0 < read && read < size / 5, "{args:?} reads {read} of {size} bytes");
+        assert!(0 < stored && stored < size / 2, "{args:?} stores {stored} bytes for a ledger of {size}");
+        let calls = traced(&sandbox, &repo, "trace=openat,open", &["ready"]);
+        assert!(calls.iter().all(|call| !call.contains("issues.jsonl")), "{calls:#?}");
+    }
+}
+
+#[test]
 fn answers_are_the_same_with_a_missing_or_damaged_index() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");

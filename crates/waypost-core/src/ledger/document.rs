@@ -178,13 +178,13 @@ impl Document {
 
     /// Replaces a line with a record.
     pub fn replace(&mut self, place: usize, record: &Record) -> Result<()> {
-        self.lines[place].text = Text::Written(written(record)?);
+        self.lines[place].text = Text::Written(line_of(record)?);
         Ok(())
     }
 
     /// Inserts a record as a new line: in id order, or at the end if the file is not sorted by id. Returns its place.
     pub fn insert(&mut self, record: &Record) -> Result<usize> {
-        let text = written(record)?;
+        let text = line_of(record)?;
         let place = self.place_for(id_of(text.as_bytes()).as_deref());
         let ending = self.lines.first().map(|line| line.ending).filter(|ending| !ending.is_empty()).unwrap_or("\n");
         if let Some(before) = place.checked_sub(1).and_then(|before| self.lines.get_mut(before))
@@ -201,7 +201,7 @@ impl Document {
     pub fn insert_all(&mut self, records: &[Record]) -> Result<Vec<usize>> {
         let mut new: Vec<(Option<String>, String)> = Vec::with_capacity(records.len());
         for record in records {
-            let text = written(record)?;
+            let text = line_of(record)?;
             new.push((id_of(text.as_bytes()).map(Cow::into_owned), text));
         }
         // Records without an id go to the end.
@@ -280,7 +280,7 @@ impl Document {
 
     /// Inserts a record as the first line.
     pub fn insert_first(&mut self, record: &Record) -> Result<()> {
-        let text = written(record)?;
+        let text = line_of(record)?;
         let ending = self.lines.first().map(|line| line.ending).filter(|ending| !ending.is_empty()).unwrap_or("\n");
         self.lines.insert(0, Line { text: Text::Written(text), ending });
         Ok(())
@@ -387,7 +387,7 @@ impl Splitter {
 }
 
 /// Returns the line of a record; an error if the line could not be parsed again.
-fn written(record: &Record) -> Result<String> {
+pub fn line_of(record: &Record) -> Result<String> {
     let text = record.to_line();
     match content_of(text.as_bytes()) {
         Content::Damaged(why) => Err(Error::invalid("the issue cannot be written").because(why)),
@@ -398,8 +398,8 @@ fn written(record: &Record) -> Result<String> {
 /// Returns the id of a line that looks like an issue.
 ///
 /// Fast path: nearly every line begins with its id and is not parsed further. So the result may only decide where a
-/// line is inserted.
-fn id_of(line: &[u8]) -> Option<Cow<'_, str>> {
+/// line is inserted or searched for.
+pub fn id_of(line: &[u8]) -> Option<Cow<'_, str>> {
     let id = line.strip_prefix(b"{\"id\":\"").or_else(|| line.strip_prefix(b"{\"id\": \""));
     if let Some(id) = id.filter(|_| line.ends_with(b"}"))
         && let Some(end) = memchr::memchr2(b'"', b'\\', id)
@@ -411,6 +411,37 @@ fn id_of(line: &[u8]) -> Option<Cow<'_, str>> {
     match content_of(line) {
         Content::Issue(id) => Some(Cow::Owned(id)),
         _ => None,
+    }
+}
+
+/// Finds out whether lines are sorted by id. Lines without an id may be anywhere, but lines between conflict markers have
+/// no order.
+#[derive(Clone, Debug, Default)]
+pub struct SortCheck {
+    last: String,
+    is_unsorted: bool,
+}
+
+impl SortCheck {
+    /// Checks the next line.
+    pub fn feed(&mut self, line: &[u8]) {
+        match id_of(line) {
+            _ if self.is_unsorted => {}
+            Some(id) => self.feed_id(&id),
+            None => self.is_unsorted = is_marker(line),
+        }
+    }
+
+    /// Checks the next line by its id.
+    pub fn feed_id(&mut self, id: &str) {
+        self.is_unsorted |= *self.last > *id;
+        self.last.clear();
+        self.last.push_str(id);
+    }
+
+    /// Tells whether all lines so far were sorted.
+    pub fn is_sorted(&self) -> bool {
+        !self.is_unsorted
     }
 }
 

@@ -11,12 +11,16 @@ use waypost_core::time::Timestamp;
 use waypost_fs::{FileVersion, Stamp};
 
 use super::Index;
-use super::lines::{KnownLine, KnownLines, LineDiff, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
-use super::rows::{ledger_row, stored_stamp};
+use super::lines::{KnownLine, KnownLines, LineDiff, MarkChange, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
+use super::rows::{Form, ledger_row, stored_stamp};
 use crate::file::{LedgerFile, Source};
+use crate::patch::Patch;
 
 /// With at most this many new lines, updating the index is always faster than rebuilding it.
 const MIN_REBUILD_LINES: usize = 500;
+
+/// With more changes of marks than this, storing all marks again pays.
+const MAX_MARK_CHANGES: i64 = 500;
 
 /// The outcome of bringing one ledger's part of the index up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -64,11 +68,13 @@ impl Index {
             diff.tail[*place].row = row;
         }
         let mut lines = diff.old;
+        let is_moved = diff.prefix < lines.len() || !diff.tail.is_empty();
         lines.truncate(diff.prefix);
         lines.append(&mut diff.tail);
         let stamp = stored_stamp(seen);
-        if is_changed {
-            self.write_ledger(ledger, path, stamp, diff.is_conflicted, &KnownLines(lines))?;
+        let form = Form { is_conflicted: diff.is_conflicted, is_sorted: diff.sort_check.is_sorted() };
+        if is_changed || is_moved {
+            self.write_ledger(ledger, path, stamp, form, &KnownLines(lines))?;
         } else {
             self.execute("UPDATE ledger SET stamp = ?2 WHERE ledger = ?1", (ledger, stamp))?;
         }
@@ -124,17 +130,87 @@ impl Index {
         Ok(())
     }
 
-    /// Records that we wrote a ledger's file. Another program may change the file in the same tick of the clock, so only the
-    /// next reader stores its stamp.
-    pub(crate) fn record_write(&self, number: usize, path: &Path, lines: &KnownLines) -> Result<()> {
-        self.write_ledger(ledger_row(number), path, None, false, lines)
+    /// Records that we wrote a ledger's file, with these lines.
+    pub(crate) fn record_write(
+        &self,
+        number: usize,
+        path: &Path,
+        written: &FileVersion,
+        lines: &KnownLines,
+    ) -> Result<()> {
+        let form = Form { is_conflicted: false, ..self.form(number)?.ok_or_else(|| self.inconsistent())? };
+        self.write_ledger(ledger_row(number), path, stored_stamp(written), form, lines)
+    }
+
+    /// Records that we wrote a ledger's file, with some other lines than before.
+    pub(crate) fn record_patch(&self, number: usize, path: &Path, written: &FileVersion, patch: &Patch) -> Result<()> {
+        let ledger = ledger_row(number);
+        for (id, change) in patch.changes() {
+            let next = match &change.old {
+                Some(_) => None,
+                None => self.one(
+                    "SELECT iif(ledger = ?2, line, NULL) FROM line WHERE id > ?1 ORDER BY id LIMIT 1",
+                    (id, ledger),
+                    |row| row.get::<_, Option<i64>>(0),
+                )?,
+            };
+            self.execute(
+                "INSERT INTO mark_change (ledger, old, next, hash, line) VALUES (?1, ?2, ?3, ?4, ?5)",
+                (
+                    ledger,
+                    change.old.as_ref().map(|(_, row)| row),
+                    next.flatten(),
+                    self.hash(change.new.as_bytes()).cast_signed(),
+                    change.row,
+                ),
+            )?;
+        }
+        self.execute("UPDATE ledger SET stamp = ?2 WHERE ledger = ?1", (ledger, stored_stamp(written)))?;
+        let changes = self.one("SELECT count(*) FROM mark_change", [], |row| row.get::<_, i64>(0))?;
+        if changes.is_some_and(|changes| changes > MAX_MARK_CHANGES) {
+            self.record_write(number, path, written, &self.known_lines(number)?)?;
+        }
+        Ok(())
+    }
+
+    /// Returns the rows of an issue in one ledger, with their lines.
+    pub(crate) fn rows_of(&self, number: usize, id: &str) -> Result<Vec<(i64, String)>> {
+        self.all("SELECT line, raw FROM line WHERE id = ?1 AND ledger = ?2", (id, number), |row| {
+            Ok((row.get(0)?, row.get(1)?))
+        })
+    }
+
+    /// Replaces a row of a line by a new line, or only inserts it. Returns the new row.
+    pub(crate) fn put_line(&self, number: usize, old: Option<i64>, line: &str) -> Result<i64> {
+        let rows = self.apply(ledger_row(number), old.as_slice(), [line.as_bytes()])?;
+        rows.first().copied().ok_or_else(|| self.inconsistent())
+    }
+
+    /// Returns the form of a ledger's file. None if the index has no such ledger.
+    pub(crate) fn form(&self, number: usize) -> Result<Option<Form>> {
+        self.one("SELECT conflicted, sorted FROM ledger WHERE ledger = ?1", [ledger_row(number)], |row| {
+            Ok(Form { is_conflicted: row.get(0)?, is_sorted: row.get(1)? })
+        })
     }
 
     pub(crate) fn known_lines(&self, number: usize) -> Result<KnownLines> {
-        let lines = self.one("SELECT marks FROM ledger WHERE ledger = ?1", [ledger_row(number)], |row| {
+        let ledger = ledger_row(number);
+        let lines = self.one("SELECT marks FROM ledger WHERE ledger = ?1", [ledger], |row| {
             row.get_ref(0)?.as_blob().map(KnownLines::from_bytes).map_err(Into::into)
         })?;
-        Ok(lines.unwrap_or_default())
+        let mut lines = lines.unwrap_or_default();
+        let changes = self.all(
+            "SELECT old, next, hash, line FROM mark_change WHERE ledger = ?1 ORDER BY change",
+            [ledger],
+            |row| {
+                let line = KnownLine { hash: row.get::<_, i64>(2)?.cast_unsigned(), row: row.get(3)? };
+                Ok(MarkChange { old: row.get(0)?, next: row.get(1)?, line })
+            },
+        )?;
+        if !changes.is_empty() {
+            lines.apply(changes);
+        }
+        Ok(lines)
     }
 
     /// Returns which files are unchanged since they were indexed; `None` if the index is of other files.

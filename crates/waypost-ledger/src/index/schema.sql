@@ -20,8 +20,23 @@ CREATE TABLE ledger (
     unread INTEGER NOT NULL,
     -- Whether it has conflict markers. Then its lines here are those of the merged file.
     conflicted INTEGER NOT NULL,
-    -- For each line, in order: its hash and its row in `line`.
+    -- Whether its lines are sorted by id.
+    sorted INTEGER NOT NULL,
+    -- For each line, in order: its hash and its row in `line`, before the changes in `mark_change`.
     marks  BLOB NOT NULL
+);
+
+-- Changes of `marks`, in order. A large ledger has many marks, and most changes concern one of them.
+CREATE TABLE mark_change (
+    change INTEGER PRIMARY KEY,
+    ledger INTEGER NOT NULL,
+    -- The row of the line that is replaced; null if a line is inserted.
+    old    INTEGER,
+    -- The row before which a line is inserted; null for the end. A guess: the next change that reads the
+    -- whole file corrects it.
+    next   INTEGER,
+    hash   INTEGER NOT NULL,
+    line   INTEGER NOT NULL
 );
 
 -- The lines that are issues, byte for byte.
