@@ -25,7 +25,8 @@ const MAX_RETRIES: u32 = 1000;
 
 /// Deletes the directory at `path` if it has that identity.
 ///
-/// An interrupted or failed call leaves a part of the tree, and can be repeated.
+/// An interrupted or failed call leaves a part of the tree, and can be repeated. Several processes can delete the same tree at
+/// once: each skips what another has deleted.
 pub fn remove_tree(path: &Path, identity: FileIdentity) -> Result<()> {
     let (Some(parent), Some(name)) = (path.parent(), path.file_name()) else {
         return Err(Error::refused(format!("{} cannot be deleted", path.display())));
@@ -47,7 +48,10 @@ pub fn remove_tree(path: &Path, identity: FileIdentity) -> Result<()> {
             .hint("unmount it first"),
         _ => Error::unavailable(format!("cannot delete {inside} in {}", path.display())).because(errno),
     })?;
-    rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR).map_err(failed)
+    match rustix::fs::unlinkat(&parent, &name, AtFlags::REMOVEDIR) {
+        Err(Errno::NOENT) => Ok(()),
+        other => other.map_err(failed),
+    }
 }
 
 const DIRECTORY: OFlags = OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC);
@@ -81,8 +85,9 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
                         // A process still writes into it, or the listing skipped an entry because of the deletions.
                         Err(Errno::NOTEMPTY) if retries > 0 => {
                             retries -= 1;
-                            levels.push(open_level(dir, &done.name).map_err(at(&done.name))?);
+                            levels.extend(unless_gone(open_level(dir, &done.name)).map_err(at(&done.name))?);
                         }
+                        Err(Errno::NOENT) => {}
                         other => other.map_err(at(&done.name))?,
                     }
                 }
@@ -95,7 +100,8 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
             }
             continue;
         };
-        let entry = entry.map_err(at(&level.name))?;
+        // A directory that another process deleted has no entries any more, and says so with this error.
+        let Some(entry) = unless_gone(entry).map_err(at(&level.name))? else { continue };
         let name = entry.file_name();
         if name == c"." || name == c".." {
             continue;
@@ -114,16 +120,26 @@ fn empty(root: &OwnedFd) -> std::result::Result<(), (Errno, String)> {
         }
         if depth < MAX_DEPTH {
             let name = name.to_owned();
-            let inner = open_level(dir, &name).map_err(at(&name))?;
-            levels.push(inner);
+            let inner = unless_gone(open_level(dir, &name)).map_err(at(&name))?;
+            levels.extend(inner);
         } else {
             // Opened first, because a mount point must not be moved. Moving a directory needs write permission on it.
-            open_below(dir, name).and_then(|handle| allow_all(&handle)).map_err(at(name))?;
-            moved += 1;
-            move_aside(dir, name, root).map_err(at(name))?;
+            let opened = open_below(dir, name).and_then(|handle| allow_all(&handle));
+            if unless_gone(opened).map_err(at(name))?.is_some() {
+                moved += 1;
+                unless_gone(move_aside(dir, name, root)).map_err(at(name))?;
+            }
         }
     }
     Ok(())
+}
+
+/// Returns None for what another process has deleted.
+fn unless_gone<T>(result: std::result::Result<T, Errno>) -> std::result::Result<Option<T>, Errno> {
+    match result {
+        Err(Errno::NOENT) => Ok(None),
+        other => other.map(Some),
+    }
 }
 
 fn open_level(dir: BorrowedFd<'_>, name: &CStr) -> std::result::Result<Level, Errno> {
@@ -252,6 +268,35 @@ mod tests {
         }
         remove(&tree).unwrap();
         assert!(!tree.exists());
+    }
+
+    #[test]
+    fn several_processes_can_delete_the_same_tree_at_once() {
+        let dir = tempfile::tempdir().unwrap();
+        for round in 0..20 {
+            let tree = dir.path().join(format!("tree{round}"));
+            for number in 0..60 {
+                fs::create_dir_all(tree.join(format!("{number}/a/b/c"))).unwrap();
+                fs::File::create(tree.join(format!("{number}/a/file"))).unwrap();
+            }
+            let identity = FileIdentity::of(&tree).unwrap();
+            let barrier = std::sync::Barrier::new(4);
+            std::thread::scope(|scope| {
+                let remove = || {
+                    let _ = barrier.wait();
+                    match remove_tree(&tree, identity) {
+                        // It was gone before this thread began.
+                        Err(_) if !tree.exists() => Ok(()),
+                        other => other,
+                    }
+                };
+                let removals: Vec<_> = (0..4).map(|_| scope.spawn(remove)).collect();
+                for removal in removals {
+                    removal.join().unwrap().unwrap();
+                }
+            });
+            assert!(!tree.exists());
+        }
     }
 
     #[test]

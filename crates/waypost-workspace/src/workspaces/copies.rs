@@ -15,6 +15,7 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, copy_tree, create_private_dir, rename_new, replace, sync_dir, sync_file_system};
 
 use super::dirs::{private_dir, remove_if_there};
+use super::files_lock::lock_files;
 use super::model::{Name, Plan, Snapshot, Strategy};
 use crate::vcs::run::hg;
 
@@ -39,6 +40,7 @@ struct About {
 
 /// Saves a copy of everything in a workspace under a name. An existing name is an error.
 pub fn save_copy(plan: &Plan, id: &Name) -> Result<Snapshot> {
+    let _files = lock_files(plan)?;
     check_dir(&plan.workspace)?;
     let dir = dir_of(plan);
     let cannot = |error: io::Error| Error::unavailable(format!("cannot write {}", dir.display())).because(error);

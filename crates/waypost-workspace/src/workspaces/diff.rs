@@ -3,6 +3,7 @@
 use waypost_core::{Error, Result};
 
 use super::examine::nested;
+use super::files_lock::lock_files;
 use super::model::{Plan, Strategy};
 use super::overlay::enter;
 use crate::vcs::run::Git;
@@ -25,6 +26,7 @@ pub fn diff(plan: &Plan, max_bytes: u64) -> Result<Diff> {
         return Err(Error::refused(format!("workspace {} is no clone of its repository", plan.name))
             .hint(format!("compare its files there: {path}")));
     }
+    let _files = lock_files(plan)?;
     let base = plan.base()?.to_owned();
     enter(plan)?;
     let git = Git::of_workspace(&plan.workspace)?;

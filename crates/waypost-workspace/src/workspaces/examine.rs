@@ -9,6 +9,7 @@ use waypost_fs::{Usage, measure_tree, mounts_in};
 
 use super::beside::{Linked, beside};
 use super::copies::is_copied;
+use super::files_lock::lock_files;
 use super::model::{Plan, Strategy};
 use super::open_processes::{Process, processes_in};
 use super::overlay::enter;
@@ -115,6 +116,7 @@ impl Findings {
 
 /// Finds all work in a workspace that a removal would lose.
 pub fn examine(plan: &Plan) -> Result<Findings> {
+    let _files = lock_files(plan)?;
     let mut findings = match plan.strategy {
         Strategy::Clone | Strategy::Overlay => examine_clone(plan)?,
         Strategy::Worktree | Strategy::Jj => of_worktree(plan)?,
@@ -135,6 +137,7 @@ pub fn examine(plan: &Plan) -> Result<Findings> {
 
 /// Returns the disk usage of a workspace and its context, without the lower layer of an overlay.
 pub fn measure(plan: &Plan) -> Result<Usage> {
+    let _files = lock_files(plan)?;
     match plan.strategy {
         Strategy::InPlace => measure_tree(&plan.workspace),
         _ => measure_tree(&plan.home()),

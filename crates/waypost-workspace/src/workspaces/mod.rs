@@ -12,6 +12,7 @@ mod copies;
 mod diff;
 mod dirs;
 mod examine;
+mod files_lock;
 mod git_dir;
 mod held_mirror;
 mod make;
@@ -41,6 +42,7 @@ pub use changes::{Uncommitted, commit_with_changes, take_changes, uncommitted};
 pub use copies::{copies, replace_copy, save_copy};
 pub use diff::{Diff, diff};
 pub use examine::{Findings, WorktreeFindings, examine, measure};
+pub use files_lock::{FilesLock, lock_files, try_lock_files};
 pub use make::make;
 pub use mirror::path_for_checkout as mirror_of;
 pub use model::{

@@ -15,6 +15,7 @@ use waypost_fs::{FileIdentity, FileLock, create_private_dir, measure_tree, renam
 use super::abandon::abandon;
 use super::dirs::{private_dir, remove_if_there};
 use super::examine::nested;
+use super::files_lock::lock_files;
 use super::make::make;
 use super::mirror::Mirror;
 use super::model::{Files, Identity, Made, MakeOptions, Name, Plan, Strategy};
@@ -127,6 +128,7 @@ pub fn give_back(plan: &Plan, identity: Identity, next: &Plan) -> Result<Slot> {
     if plan.strategy != Strategy::Clone {
         return Err(Error::refused("only a clone can be given back to the pool"));
     }
+    let _files = lock_files(plan)?;
     check_no_process_in(&plan.home())?;
     // The owner of another hard link could change the file later.
     if measure_tree(&plan.workspace)?.hard_links > 0 {

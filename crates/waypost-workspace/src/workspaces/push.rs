@@ -6,6 +6,7 @@
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
 
+use super::files_lock::lock_files;
 use super::mirror::{self, Mirror};
 use super::model::{Plan, Strategy};
 use super::overlay::enter;
@@ -54,6 +55,7 @@ fn store_of(plan: &Plan) -> Result<Git> {
 
 /// Commits all files that are not ignored, with the author of the source checkout. None if nothing changed.
 pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
+    let _files = lock_files(plan)?;
     let git = git_of(plan)?;
     let added = git.for_commits().command().args(["add", "--all", "--", "."]).stdout();
     added
@@ -140,6 +142,7 @@ pub fn has_remote(plan: &Plan) -> bool {
 ///
 /// The branch is created or fast-forwarded, never reset, and never one that is checked out.
 pub fn land(plan: &Plan, branch: &str) -> Result<String> {
+    let _files = lock_files(plan)?;
     let workspace = git_of(plan)?;
     let commit = resolve(&workspace, "HEAD")?;
     let reference = branch_ref(&workspace, branch)?;

@@ -12,6 +12,7 @@ use waypost_fs::{FileIdentity, check_no_mount_in};
 
 use super::abandon::forget;
 use super::examine::examine;
+use super::files_lock::lock_files;
 use super::model::{Identity, Plan, Strategy};
 use super::open_processes::check_no_process_in;
 use super::plan::is_source_gone;
@@ -36,6 +37,7 @@ pub fn remove(plan: &Plan, identity: Identity, work: Work) -> Result<()> {
     if plan.strategy == Strategy::InPlace {
         return Err(Error::refused(format!("{} is the checkout itself", plan.workspace.display())));
     }
+    let _files = lock_files(plan)?;
     let identity = FileIdentity::from(identity);
     match FileIdentity::of_entry(&home) {
         Ok(found) if found == identity => {

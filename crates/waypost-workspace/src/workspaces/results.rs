@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
 
+use super::files_lock::lock_files;
 use super::held_mirror;
 use super::mirror::{FETCH, Mirror, check_url};
 use super::model::{Plan, Strategy};
@@ -139,6 +140,7 @@ pub fn is_in_branches(repository: &Path, commit: &str) -> Result<bool> {
 
 /// Counts the files of a workspace that are neither committed nor ignored.
 pub fn count_uncommitted(plan: &Plan) -> Result<usize> {
+    let _files = lock_files(plan)?;
     enter(plan)?;
     let git = match (plan.strategy, &plan.git_dir) {
         (Strategy::Clone | Strategy::Overlay, _) => Git::of_workspace(&plan.workspace)?,

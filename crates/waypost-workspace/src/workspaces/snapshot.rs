@@ -12,6 +12,7 @@ use waypost_fs::sync_file_system;
 use super::beside::beside;
 use super::copies::{copies, restore_copy, save_copy};
 use super::examine::{examine_files, nested};
+use super::files_lock::lock_files;
 use super::mirror::Mirror;
 use super::model::{Name, Plan, Restored, Snapshot, Strategy};
 use super::overlay::enter;
@@ -24,6 +25,7 @@ use crate::worktrees::commit_everything;
 
 /// Saves everything in a workspace under a name. An existing name is an error.
 pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
+    let _files = lock_files(plan)?;
     if is_saved_as_copy(plan) {
         return save_copy(plan, id);
     }
@@ -81,6 +83,7 @@ pub fn snapshots_of(mirror: &Path) -> Result<Vec<Snapshot>> {
 ///
 /// The current state is saved as `before`, if a name is given and the state differs. With git, ignored files stay.
 pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored> {
+    let _files = lock_files(plan)?;
     let saved_copies = copies(&plan.workspaces, plan.saved.as_deref(), plan.source.as_deref())?;
     let saved_copy = saved_copies.into_iter().find(|one| one.id == *id);
     if let Some((wanted, path)) = saved_copy.and_then(|one| Some((one.clone(), one.path?))) {
@@ -199,6 +202,7 @@ fn work_beside(plan: &Plan) -> Result<Vec<(String, String)>> {
 
 /// Creates refs in the user's repository for commits that only the reflog of a git worktree has. Returns their names.
 pub fn keep_abandoned(plan: &Plan) -> Result<Vec<String>> {
+    let _files = lock_files(plan)?;
     let git = Git::in_worktree(&plan.workspace)?;
     let mut names = Vec::new();
     for (number, commit) in tips(&git, &abandoned(plan, &git)?)?.iter().enumerate() {

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use waypost_core::words::count;
 use waypost_core::{Error, Result};
 
+use super::files_lock::lock_files;
 use super::held_mirror::hold;
 use super::mirror::{Mirror, check_source, keep};
 use super::model::{Plan, Strategy};
@@ -29,6 +30,7 @@ pub struct Position {
 /// Compares the commit that a workspace is on with a revision of its source, by default the head of the checkout that it
 /// was requested from. None if the workspace has no git commits, or its source is not on this machine.
 pub fn position(plan: &Plan, revision: Option<&str>) -> Result<Option<Position>> {
+    let _files = lock_files(plan)?;
     let Some(git) = git_of(plan)? else { return Ok(None) };
     let Some(git_dir) = plan.git_dir.as_deref().filter(|_| !is_source_gone(plan)) else { return Ok(None) };
     let checkout = plan.checkout.as_deref().filter(|checkout| checkout.join(".git").exists());
@@ -47,6 +49,7 @@ pub fn position(plan: &Plan, revision: Option<&str>) -> Result<Option<Position>>
 /// Fast-forwards a workspace to a revision of its source, by default to the head of the checkout that it was requested
 /// from. Refuses if the workspace has diverged from it, or if changes in the workspace are in the way.
 pub fn update(plan: &Plan, revision: Option<&str>) -> Result<Position> {
+    let _files = lock_files(plan)?;
     let found = position(plan, revision)?;
     let (Some(position), Some(git)) = (found, git_of(plan)?) else {
         return Err(Error::refused(format!("workspace {} cannot be updated", plan.name))

@@ -104,6 +104,7 @@ pub fn clean_up(session: &mut Session, workspace: &Workspace) -> Result<Option<S
         }
         keep_context(&session.place, workspace)?;
         // If this process ends now, the next one finishes the removal and does not report the workspace as lost.
+        let _files = tools::lock_files(&plan)?;
         change(session, &workspace.id, |change| change.note = Some(REMOVING.to_owned()))?;
         match tools::give_back(&plan, identity, &slot) {
             Ok(slot) => {

@@ -194,7 +194,10 @@ pub(crate) fn recover_interrupted(session: &mut Session) -> Result<()> {
         if !is_inconsistent(&seen) {
             continue;
         }
-        // Another process may have finished with it since the list was read.
+        // Another process works on it: it is not interrupted.
+        let Ok(plan) = plan_of(&seen) else { continue };
+        let Some(_files) = tools::try_lock_files(&plan) else { continue };
+        // It may have finished since the list was read.
         let now = session.read(ShowWorkspace { workspace: seen.id.to_string() })?.workspace;
         if (now.status, &now.note) != (seen.status, &seen.note) {
             continue;

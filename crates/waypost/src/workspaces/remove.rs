@@ -82,6 +82,8 @@ pub struct Removed {
 /// Removes a workspace. Without force it refuses to lose work.
 pub fn remove(records: &mut dyn Records, workspace: &Workspace, force: Force) -> Result<Removed> {
     let plan = plan_of(workspace)?;
+    // Until the record says that it is gone: a process that reads it meanwhile would take the removal for interrupted.
+    let _files = tools::lock_files(&plan)?;
     let gone = |status| Error::conflict(format!("workspace {} is {status} already", workspace.id));
     match workspace.status {
         WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted => return Err(gone(workspace.status)),

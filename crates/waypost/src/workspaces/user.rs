@@ -374,6 +374,7 @@ fn is_recovered(workspace: &Workspace) -> bool {
         WorkspaceStatus::Lost if was_removed => Workspace { status: WorkspaceStatus::Kept, ..workspace.clone() },
         _ => return false,
     };
+    let Some(_files) = plan_of(workspace).ok().and_then(|plan| tools::try_lock_files(&plan)) else { return false };
     matches!(recover(&interrupted), Some((WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted, _)))
 }
 

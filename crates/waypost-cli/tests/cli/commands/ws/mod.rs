@@ -12,6 +12,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use waypost_fs::FileLock;
 use waypost_testkit::Run;
 
 use crate::support::jobs::{Shop, path};
@@ -463,6 +464,20 @@ fn a_workspace_whose_directory_was_moved_away_is_reported_as_lost() {
     assert!(shop.way(["doctor"]).ok().stdout.contains("no longer exists at"));
     let _ = shop.way(["ws", "gc"]).ok();
     assert!(shop.workspaces().is_empty());
+}
+
+#[test]
+fn a_workspace_that_another_process_removes_is_not_taken_for_lost_or_interrupted() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "true");
+    let home = path(&job["workspace_dir"]).parent().unwrap().to_owned();
+    let lock = home.with_extension("lock");
+    let held = FileLock::acquire(&lock, Duration::from_secs(10)).unwrap();
+    fs::rename(&home, shop.sandbox.path("taken")).unwrap();
+    assert_eq!(shop.workspaces()[0]["status"], "kept");
+    held.remove(&lock);
+    assert_eq!(shop.workspaces()[0]["status"], "lost");
+    assert!(!lock.exists(), "no lock file is left");
 }
 
 #[test]
