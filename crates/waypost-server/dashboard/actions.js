@@ -54,6 +54,12 @@ const taskFields = (task) => [
   { name: 'max_attempts', label: 'Attempts at most', value: `${task.max_attempts}`, type: 'number' },
 ];
 
+/// The body of a request that changes those fields of a task that the person changed: others may have changed meanwhile.
+function taskChange(before, after) {
+  const old = taskEdit(before);
+  return Object.fromEntries(Object.entries(taskEdit(after)).filter(([name, value]) => JSON.stringify(value) !== JSON.stringify(old[name])));
+}
+
 /// Each action:
 /// `on`: the kind of record. `name`: the button. `when`: whether the record's state permits it. `fields`: what to ask for.
 /// `confirm`: the question to ask first, where work could be lost. `send`: method, path and body of the public operation.
@@ -95,9 +101,9 @@ export const ACTIONS = {
   editTask: {
     on: 'task', name: 'Edit', when: (task) => !OVER.includes(task.status),
     fields: taskFields,
-    send: (task, values) => ['PATCH', `tasks/${part(task.id)}`, taskEdit(values)],
+    send: (task, values) => ['PATCH', `tasks/${part(task.id)}`, taskChange(valuesOf(taskFields(task)), values)],
     done: (task) => `Changed ${task.name}.`,
-    undo: (task) => ['PATCH', `tasks/${part(task.id)}`, taskEdit(valuesOf(taskFields(task)))],
+    undo: (task, values) => ['PATCH', `tasks/${part(task.id)}`, taskChange(values, valuesOf(taskFields(task)))],
   },
   skip: {
     on: 'task', name: 'Skip', when: (task) => !OVER.includes(task.status) && !task.holder,
@@ -296,19 +302,23 @@ export const permitted = (on, record, context = {}) => (isAdmin.value
   ? Object.keys(ACTIONS).filter((id) => ACTIONS[id].on === on && ACTIONS[id].when(record, context))
   : []);
 
-/// The action that a dialog asks about: its id and its record.
+/// The action that a dialog asks about: its id, its record as it was then, and a number that no other dialog had.
 export const asking = signal(null);
-/// What was done or refused, newest last. Refusals stay until they are dismissed.
+let asked = 0;
+/// What was refused, and what was done last. Nothing disappears by itself: a person who looked elsewhere would miss it, and the
+/// way to undo it. A refusal stays until it is dismissed, what was done until the next is.
 export const notices = signal([]);
 /// Counts the actions that were performed.
 export const performed = signal(0);
-const NOTICE_MS = 12000;
+const MAX_REFUSALS = 3;
 
 export const dismiss = (notice) => { notices.value = notices.value.filter((one) => one !== notice); };
 
 function notify(notice) {
-  notices.value = [...notices.value.slice(-3), notice];
-  if (!notice.error) setTimeout(() => dismiss(notice), NOTICE_MS);
+  const refusals = notices.value.filter(({ error }) => error);
+  notices.value = notice.error
+    ? [...refusals.slice(1 - MAX_REFUSALS), ...notices.value.filter(({ error }) => !error), notice]
+    : [...refusals, notice];
 }
 
 async function request([method, path, body]) {
@@ -321,6 +331,8 @@ async function request([method, path, body]) {
 /// Runs an action with the values of its fields. Throws the refusal.
 export async function perform(id, record, values = {}) {
   const action = ACTIONS[id];
+  // From now on, Undo would seem to be about this action.
+  notices.value = notices.value.filter(({ error }) => error);
   const { data, warnings } = await request(action.send(record, values));
   const inverse = action.undo?.(record, values, data ?? {});
   const notice = { text: action.done(record, values, data ?? {}), warnings };
@@ -334,6 +346,6 @@ export async function perform(id, record, values = {}) {
 /// Begins an action: asks first where it needs fields or work could be lost, else runs it.
 export function begin(id, record) {
   const { fields, confirm } = ACTIONS[id];
-  if (fields || confirm?.(record)) asking.value = { id, record };
+  if (fields || confirm?.(record)) asking.value = { id, record, number: asked += 1 };
   else perform(id, record).catch((error) => notify({ error }));
 }

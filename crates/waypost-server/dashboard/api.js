@@ -66,7 +66,8 @@ export const isAdmin = signal(false);
 
 export async function readRole() {
   const answer = await open('/whoami').then((response) => response.json()).catch(() => undefined);
-  isAdmin.value = answer?.data.role === 'admin';
+  // Without an answer the role is as before: a connection that is lost for a moment takes no form away.
+  if (answer) isAdmin.value = answer.data.role === 'admin';
 }
 
 export async function logout() {

@@ -1,5 +1,5 @@
 // The page: navigation, keys, login, and the screen that the address names.
-import { useEffect, useRef, useState } from './vendor/hooks.js';
+import { useEffect, useErrorBoundary, useRef, useState } from './vendor/hooks.js';
 import { options, render } from './vendor/preact.js';
 import { hasToken, logout, needsLogin, setToken } from './api.js';
 import { Attention, NoticeButton, waiting } from './attention.js';
@@ -49,6 +49,14 @@ function Screen() {
   if (!found) return html`<h1>No such page</h1><p>There is no screen ${screen}. <a href=${link('now')}>Now</a> shows what needs you.</p>`;
   const [, , , Component] = found;
   return html`<${Component} key=${`${screen}/${subject}`} subject=${subject} query=${query}/>`;
+}
+
+/// A screen that fails says so, and the others go on.
+function Guarded({ children }) {
+  const [error, reset] = useErrorBoundary();
+  if (!error) return children;
+  return html`<div class="problem" role="alert"><strong>This screen cannot be shown: ${error.message}</strong>
+    <p><button type="button" onClick=${reset}>Try again</button></p></div>`;
 }
 
 function Navigation() {
@@ -125,12 +133,12 @@ function move(by) {
 function App() {
   const help = useRef();
   useKeys(() => help.current?.showModal());
-  const { screen } = route.value;
+  const { screen, subject } = route.value;
   const title = SCREENS.find(([address]) => address === screen)?.[1] ?? screen;
   if (needsLogin.value) return html`<${Login}/>`;
   return html`<a class="skip" href="#main" onClick=${(event) => { event.preventDefault(); document.querySelector('main').focus(); }}>Skip to content</a>
     <${Attention} title=${title}/><${Connection}/><div class="page"><${Navigation}/><div class="body"><${Bar}/>
-      <main id="main" tabindex="-1"><${Screen}/></main></div></div><${Palette} screens=${SCREENS}/><${Dialog}/><${Notices}/>
+      <main id="main" tabindex="-1" data-address=${route.value.address}><${Guarded} key=${`${screen}/${subject}`}><${Screen}/><//></main></div></div><${Palette} screens=${SCREENS}/><${Dialog}/><${Notices}/>
     <dialog ref=${help} aria-label="Keys"><h1>Keys</h1><dl>${KEYS.map(([key, what]) => html`<dt><code>${key}</code></dt><dd>${what}</dd>`)}</dl>
       <form method="dialog"><button>Close</button></form></dialog>`;
 }

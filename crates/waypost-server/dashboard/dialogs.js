@@ -1,5 +1,5 @@
 // The buttons of actions, the dialog that asks about one, and the notices about what was done.
-import { useEffect, useRef, useState } from './vendor/hooks.js';
+import { useEffect, useLayoutEffect, useRef, useState } from './vendor/hooks.js';
 import { ACTIONS, asking, begin, dismiss, notices, perform, permitted } from './actions.js';
 import { read } from './api.js';
 import { html } from './html.js';
@@ -58,16 +58,19 @@ function FieldOf({ field, value, onInput }) {
 /// The dialog that asks for the fields of an action, or whether to do it.
 export function Dialog() {
   const asked = asking.value;
-  return asked && html`<${Asking} key=${`${asked.id} ${asked.record.id}`} ...${asked}/>`;
+  return asked && html`<${Asking} key=${asked.number} asked=${asked}/>`;
 }
 
-function Asking({ id, record }) {
+function Asking({ asked }) {
+  const { id, record } = asked;
   const dialog = useRef();
-  const close = () => { asking.value = null; };
+  // The browser reports a closed dialog later: the next one may be open by then.
+  const close = () => { if (asking.value === asked) asking.value = null; };
   const { fields, values, set, submit, error, isBusy } = useForm(id, record, () => dialog.current?.close());
   const action = ACTIONS[id];
   const question = action.confirm?.(record);
-  useEffect(() => {
+  // Before the next event: a click that follows at once must not reach the page below.
+  useLayoutEffect(() => {
     dialog.current.showModal();
     // Where work could be lost, Enter must not do it by mistake.
     const first = question ? '[data-dismiss]' : 'input, textarea, select';

@@ -51,9 +51,17 @@ function deliver() {
   batch(() => listeners.forEach((listener) => listener(events)));
 }
 
+/// Says since when the data is old. The clock moves with it: an age must not lag behind.
+function lose(since) {
+  batch(() => {
+    now.value = Date.now();
+    connection.value = { state: 'lost', since };
+  });
+}
+
 function handle({ id, name, data }) {
   if (id) last = id;
-  if (name === 'unavailable') connection.value = { state: 'lost', since: Date.now() };
+  if (name === 'unavailable') lose(Date.now());
   else if (name === 'available') connection.value = { state: 'live' };
   else if (name === 'resync') version.value += 1;
   else {
@@ -117,7 +125,7 @@ export async function follow() {
     unsubscribe();
     // After a logout the next user starts anew.
     if (needsLogin.value) continue;
-    if (connection.value.state !== 'lost') connection.value = { state: 'lost', since: heardAt };
+    if (connection.value.state !== 'lost') lose(heardAt);
     await new Promise((resolve) => { setTimeout(resolve, pause); });
     pause = Math.min(pause * 2, MAX_RETRY_MS);
   }

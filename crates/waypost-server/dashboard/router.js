@@ -15,11 +15,11 @@ const decode = (text) => {
   }
 };
 
-/// The screen, its subject, and the parameters of the current address.
+/// The current address, and the screen, its subject and the parameters in it.
 export const route = computed(() => {
   const [where, query = ''] = path.value.split(/\?(.*)/s);
   const [screen, ...subject] = where.split('/');
-  return { screen: decode(screen), subject: subject.map(decode).join('/'), query: Object.fromEntries(new URLSearchParams(query)) };
+  return { address: path.value, screen: decode(screen), subject: subject.map(decode).join('/'), query: Object.fromEntries(new URLSearchParams(query)) };
 });
 
 /// The filters that stay when the screen changes.

@@ -100,28 +100,34 @@ impl Browser {
         self.until(&format!("the title is {title}"), || self.run("return document.title") == title);
     }
 
-    /// Leads the page to one of its addresses, such as `#/issues`.
+    /// Leads the page to one of its addresses, such as `#/issues`, and waits until the page shows that screen: until then a
+    /// click would reach the former one.
+    #[track_caller]
     pub fn show(&self, address: &str) {
         let _ = self.run(&format!("location.hash = {}", json!(address)));
+        let shown = "(document.querySelector('main')?.dataset.address ?? '') === location.hash.replace(/^#\\/?/, '')";
+        self.wait_for_script(&format!("the page shows the screen {address}"), shown);
     }
 
     /// Clicks the last button with this text as soon as it is there: in the open dialog, if there is one.
+    ///
+    /// The button is found and clicked in one step, so that nothing is drawn in between.
     #[track_caller]
     pub fn click(&self, name: &str) {
-        let find = format!(
-            "[...(document.querySelector('dialog[open]') ?? document).querySelectorAll('button')]\
-             .findLast((one) => one.textContent.trim() === {} && !one.disabled && one.checkVisibility())",
+        // As with a mouse, the button gets the focus.
+        let click = format!(
+            "const found = [...(document.querySelector('dialog[open]') ?? document).querySelectorAll('button')]\
+             .findLast((one) => one.textContent.trim() === {} && !one.disabled && one.checkVisibility());\
+             found?.focus(); found?.click(); return Boolean(found)",
             json!(name)
         );
-        self.wait_for_script(&format!("there is a button {name}"), &find);
-        // As with a mouse, the button gets the focus.
-        let _ = self.run(&format!("{{ const found = {find}; found.focus(); found.click(); }}"));
+        self.until(&format!("there is a button {name}"), || self.run(&click) == true);
     }
 
     /// Types a text into the field of a dialog with this name, in the place of its content.
     #[track_caller]
     pub fn fill(&self, field: &str, text: &str) {
-        let find = format!("document.getElementById('field-{field}')");
+        let find = format!("document.querySelector('dialog[open] [id=field-{field}]')");
         self.wait_for_script(&format!("there is a field {field}"), &find);
         let is_choice = self.run(&format!("return {find}.tagName === 'SELECT'")) == true;
         if is_choice {

@@ -33,6 +33,9 @@ function request({ view = '', type, label, text, visibility, ledger }) {
 
 const repoName = ({ source_repo: path }) => (path ?? '').split('/').pop();
 
+/// An issue with the values that the ledger leaves out: other programs write as few fields as they like.
+const complete = (issue) => ({ ...issue, status: issue.status ?? 'open', priority: issue.priority ?? 2, issue_type: issue.issue_type ?? 'task' });
+
 /// Repositories that were seen in any answer, so that a filter by one does not hide the others.
 const seen = new Set();
 
@@ -51,7 +54,7 @@ function usePolling() {
 function All({ query }) {
   const [path, parameters] = request(query);
   const list = useList(path, parameters, { kinds: ['issue', 'task.completed'] });
-  const issueOf = (one) => (one.issue ? { ...one.issue, reasons: one.reasons } : one);
+  const issueOf = (one) => complete(one.issue ? { ...one.issue, reasons: one.reasons } : one);
   const entries = list.rows.map(issueOf);
   entries.forEach((issue) => seen.add(repoName(issue)));
   const repos = [...seen].filter(Boolean).sort();
@@ -123,7 +126,8 @@ function QuickAdd({ repos, repo }) {
     event.preventDefault();
     try {
       await perform('addIssue', {}, { title, repo });
-      setTitle('');
+      // The next title may be typed already.
+      setTitle((typed) => (typed === title ? '' : typed));
       setError();
     } catch (refusal) {
       setError(refusal);
@@ -143,7 +147,8 @@ function Issue({ id }) {
   // Issues of a repository without a store here, or of several repositories, can be proposed from one to another.
   const isPlanned = ({ source_repo: path }) => (known?.data ?? []).length > 1 || (known?.data ?? []).every((one) => one.path !== path);
   return html`<p class="crumbs"><a href=${link('issues')}>Issues</a></p><${Loaded} state=${state}>${({ data }) => {
-    const { issue, ready, reasons, waiting, parts } = data;
+    const { ready, reasons, waiting, parts } = data;
+    const issue = complete(data.issue);
     const of = (kind) => (issue.dependencies ?? []).filter(({ type }) => type === kind).map(({ depends_on_id: on }) => on);
     return html`<h1>${issue.title} <${Chip} word=${issue.status}/></h1>
       <p class="actions"><${Actions} on="issue" of=${issue} context=${{ isPlanned: isPlanned(issue) }}/></p>

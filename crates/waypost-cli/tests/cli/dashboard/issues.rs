@@ -6,6 +6,7 @@ use super::open;
 use crate::serving::Server;
 use crate::support::jobs::until;
 use crate::support::ledger::add;
+use crate::support::repos::with_issue;
 use crate::support::sandbox;
 
 fn show(server: &Server, id: &str) -> Value {
@@ -24,10 +25,8 @@ fn a_person_adds_edits_comments_closes_and_deletes_issues_and_takes_it_back() {
     assert_eq!(show(&server, &id)["title"], "Fix the login");
     browser.fill_labelled("Title of a new issue", "A mistake\u{e007}");
     until("it is added", || all().as_array().unwrap().len() == 2);
-    browser.wait_for("A mistake");
-    let _ = browser.run(
-        "[...document.querySelectorAll('.notice button')].filter((one) => one.textContent === 'Undo').at(-1).click()",
-    );
+    browser.wait_for(": A mistake");
+    browser.click("Undo");
     until("it is gone", || all().as_array().unwrap().len() == 1);
 
     browser.show(&format!("#/issues/{id}"));
@@ -57,9 +56,7 @@ fn a_person_adds_edits_comments_closes_and_deletes_issues_and_takes_it_back() {
     ] {
         assert_eq!(issue[field], value, "{issue}");
     }
-    let _ = browser.run(
-        "[...document.querySelectorAll('.notice button')].filter((one) => one.textContent === 'Undo').at(-1).click()",
-    );
+    browser.click("Undo");
     until("all fields are as before", || {
         let issue = show(&server, &id);
         issue["title"] == "Fix the login"
@@ -166,5 +163,35 @@ fn issues_are_proposed_withdrawn_and_accepted() {
     browser.wait_for("It becomes an issue of the project.");
     browser.click("Accept");
     until("it is accepted", || visibility(&idea).is_null());
+    assert_eq!(browser.errors(), [""; 0]);
+}
+
+#[test]
+fn a_proposal_is_rejected_with_a_reason_and_the_rejection_is_taken_back() {
+    let sandbox = sandbox();
+    let repo = with_issue(&sandbox, "repo", r#"{"id":"a-1","title":"One","visibility":"proposed"}"#);
+    let server = Server::start_in(sandbox, repo, &["--open"]);
+    let browser = open(&server);
+    browser.show("#/issues/a-1");
+    browser.click("Reject");
+    browser.wait_for("Its author sees the reason.");
+    // Without a reason the browser does not send the form.
+    browser.click("Reject");
+    assert_eq!(browser.run("return document.querySelector('dialog[open] input:invalid').name"), "reason");
+    assert_ne!(show(&server, "a-1")["status"], "closed");
+    browser.fill("reason", "not now");
+    browser.click("Reject");
+    browser.wait_for("Rejected a-1.");
+    let rejected = show(&server, "a-1");
+    assert_eq!((&rejected["status"], &rejected["close_reason"]), (&json!("closed"), &json!("not now")), "{rejected}");
+    browser.wait_for("not now");
+    browser.wait_for_script(
+        "a rejected proposal can be neither accepted nor rejected",
+        "![...document.querySelectorAll('main button')].some((one) => ['Accept', 'Reject'].includes(one.textContent))",
+    );
+    browser.click("Undo");
+    until("it is open again", || show(&server, "a-1")["status"] == "open");
+    browser.click("Reject");
+    browser.wait_for("Its author sees the reason.");
     assert_eq!(browser.errors(), [""; 0]);
 }

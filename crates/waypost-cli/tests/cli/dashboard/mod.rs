@@ -3,6 +3,7 @@
 mod access;
 mod actions;
 mod issues;
+mod live;
 mod looks;
 mod work;
 mod workspaces;
@@ -79,7 +80,7 @@ fn every_screen_shows_the_store_as_text_and_follows_other_processes() {
         ("#/none".to_owned(), "No such page"),
     ];
     for (address, text) in screens {
-        let _ = browser.run(&format!("location.hash = '{address}'"));
+        browser.show(&address);
         browser.wait_for(text);
         assert_eq!(
             browser.run("return document.querySelectorAll('.problem, main img, main script').length"),
@@ -143,28 +144,21 @@ fn actions_change_the_store_and_readers_have_none() {
     let _ = server.way(&["task", "claim", "name", "--agent", "bob"]).ok();
     let _ = server.way(&["task", "ask", "name", "--agent", "bob", "--question", "Which name?"]).ok();
     let task = |name: &str| server.way(&["task", "show", name, "--json"]).data();
-    let address = |name: &str| format!("location.hash = '#/task/{}'", task(name)["id"].as_str().unwrap());
+    let address = |name: &str| format!("#/task/{}", task(name)["id"].as_str().unwrap());
     let browser = Browser::start(&server.sandbox.path(""));
     browser.go(server.said["login"].as_str().unwrap());
     browser.wait_for("Needs you 2");
-    let _ = browser.run(&address("name"));
-    browser.wait_for("Answer");
-    let _ = browser.run("document.querySelector('[aria-label=Answer]').focus()");
-    browser.press("Waypost\u{e007}");
+    browser.show(&address("name"));
+    browser.fill_labelled("Answer", "Waypost\u{e007}");
     until("the answer is in the store", || task("name")["answer"] == "Waypost");
-    let press = |name: &str| {
-        let find = format!("[...document.querySelectorAll('main button')].find((one) => one.textContent === '{name}')");
-        until(&format!("there is a button {name}"), || browser.run(&format!("return !!{find}")) == true);
-        let _ = browser.run(&format!("{find}.click()"));
-    };
-    let _ = browser.run(&address("build"));
-    press("Retry");
+    browser.show(&address("build"));
+    browser.click("Retry");
     until("the task is pending", || task("build")["status"] == "pending");
     let workflow = || server.way(&["workflow", "show", "release", "--json"]).data()["status"].clone();
-    let _ = browser.run("location.hash = '#/workflows/release'");
-    press("Pause");
+    browser.show("#/workflows/release");
+    browser.click("Pause");
     until("the workflow is paused", || workflow() == "paused");
-    press("Resume");
+    browser.click("Resume");
     until("the workflow goes on", || workflow() == "in_progress");
     assert_eq!(browser.errors(), [""; 0]);
     let token = server.token(&["--role", "read-only"]);

@@ -52,7 +52,7 @@ impl Page {
     }
 
     fn show(&self, address: &str) {
-        let _ = self.browser.run(&format!("location.hash = '{address}'"));
+        self.browser.show(address);
     }
 
     fn run(&self, script: &str) -> Value {
@@ -212,9 +212,7 @@ fn messages_are_listed_and_opening_one_marks_it_as_read() {
         inbox["messages"][0]["state"].clone()
     };
     until("the message is read in the store", || state() == "read");
-    let _ = page.browser.run(
-        "[...document.querySelectorAll('main button')].find((one) => one.textContent === 'Mark as dealt with').click()",
-    );
+    page.browser.click("Mark as dealt with");
     until("the message is dealt with", || state().is_null());
     let _ = page.way(&["msg", "send", "bob", "Between us", "--subject", "Plans", "--agent", "ann"]);
     page.show("#/messages?view=all");
@@ -247,9 +245,7 @@ fn the_log_of_a_job_is_shown_as_it_is_written_and_can_be_searched() {
     page.server.sandbox.write("go", "");
     page.browser.wait_for("3002 lines");
     page.browser.wait_for("The job has ended");
-    let _ = page
-        .browser
-        .run("[...document.querySelectorAll('main button')].find((one) => one.textContent === 'To the end').click()");
+    page.browser.click("To the end");
     page.browser.wait_for("over and out");
     page.show("#/jobs");
     page.browser.wait_for("completed");
@@ -373,9 +369,7 @@ fn the_tab_counts_what_needs_the_person_and_the_desktop_shows_it_on_request() {
     let icon = "document.querySelector('link[rel=icon]').getAttribute('href').split('/').pop()";
     page.until(icon, &json!("icon.svg"));
     page.browser.wait_for("Notify me");
-    let _ = page
-        .browser
-        .run("[...document.querySelectorAll('button')].find((one) => one.textContent.includes('Notify me')).click()");
+    page.browser.click("Notify me");
     page.browser.wait_for("Notices are on");
     let _ = page.way(&["task", "claim", "design", "--agent", "ann"]);
     let _ = page.way(&["task", "ask", "design", "--agent", "ann", "--question", "Which colour?"]);
