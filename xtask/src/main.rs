@@ -35,6 +35,9 @@ Usage: cargo xtask COMMAND
   bench server     measure operations over HTTP with up to 150 clients, and the memory of the server
   bench workspace  measure workspaces of a repository of 20,000 files
   bench dashboard  measure the dashboard in Chromium with 1,000 tasks and 10,000 issues
+  bench all        all of these in about 20 minutes; writes the results into docs/performance.md, and plots of them
+  bench all --quick  the same with less data in 2 minutes; writes into target/bench/quick/
+  bench page       write that page again from the results of the last run
   docs             regenerate docs/commands.md, docs/api.txt and the expected outputs of tests, build the guide and the API docs
   docs --book      build the guide alone, into target/book/
   picture          draw docs/images/tour.svg, the session of docs/tour.md
@@ -51,7 +54,8 @@ Usage: cargo xtask COMMAND
 
 Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
 postgres, clock and sizes: tests at full size
-Options of bench: --enforce fails on a missed bar, --rounds N measures at most N times";
+Options of bench: --enforce fails on a missed bar, --rounds N measures at most N times, --only TEXT measures the rows whose
+names contain the text, --quick uses less data, --profile NAME measures programs of another profile than dist";
 
 /// A result with the error message as text.
 type Result<T = (), E = String> = std::result::Result<T, E>;

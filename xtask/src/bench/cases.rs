@@ -5,11 +5,14 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use super::process::{cpu_time, peak_memory, wall_time};
+use super::options::Options;
+use super::process::{peak_memory, usage, wall_time};
+use super::results::{Compared, Record, spread};
 use crate::Result;
 
-/// Default time budget of one case. A slow case skips some rounds.
+/// Default time budgets of one case, and of one in a quick benchmark. A slow case skips some rounds.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(6);
+const QUICK_BUDGET: Duration = Duration::from_millis(500);
 
 /// Number of rounds that measure processor time.
 const CPU_ROUNDS: u32 = 5;
@@ -19,7 +22,11 @@ const SLOW_CASE: Duration = Duration::from_millis(500);
 
 /// The cases of one run.
 #[derive(Default)]
-pub(super) struct Cases<'a>(Vec<Case<'a>>);
+pub(super) struct Cases<'a> {
+    cases: Vec<Case<'a>>,
+    /// Cases that could not be measured, with the error.
+    failures: Vec<String>,
+}
 
 /// Identifies a case, for comparisons.
 #[derive(Clone, Copy)]
@@ -60,6 +67,10 @@ struct Case<'a> {
     cpu_times: Vec<Duration>,
     /// Peak memory, in KiB.
     peak: Option<u64>,
+    /// Bytes written, as often as processor time was measured.
+    written: Vec<u64>,
+    /// Whether it is measured: `--only` wants it, or a case that is compared with it, and it has not failed.
+    is_measured: bool,
 }
 
 enum Work<'a> {
@@ -86,7 +97,7 @@ impl<'a> Cases<'a> {
     }
 
     fn add(&mut self, name: String, baseline: Option<Baseline>, work: Work<'a>) -> CaseId {
-        self.0.push(Case {
+        self.cases.push(Case {
             name,
             baseline,
             work,
@@ -94,83 +105,156 @@ impl<'a> Cases<'a> {
             times: Vec::new(),
             cpu_times: Vec::new(),
             peak: None,
+            written: Vec::new(),
+            is_measured: true,
         });
-        CaseId(self.0.len() - 1)
+        CaseId(self.cases.len() - 1)
     }
 
     /// Runs every case once to warm up, then in rounds, then again to measure processor time and memory.
-    pub(super) fn measure(&mut self, rounds: u32) -> Result {
-        self.measure_within(DEFAULT_BUDGET, rounds)
+    ///
+    /// A case that fails is left out, and so are those that are compared with it.
+    pub(super) fn measure(&mut self, options: &Options, rounds: u32) -> Result {
+        self.measure_within(options.pick(DEFAULT_BUDGET, QUICK_BUDGET), options, rounds)
     }
 
     /// Does the same with another time budget of one case.
-    pub(super) fn measure_within(&mut self, budget: Duration, rounds: u32) -> Result {
-        eprintln!("warming up {} cases", self.0.len());
-        self.each(Case::warm_up)?;
+    pub(super) fn measure_within(&mut self, budget: Duration, options: &Options, rounds: u32) -> Result {
+        self.select(options)?;
+        eprintln!("warming up {} cases", self.measured().count());
+        self.each(Case::warm_up);
         eprintln!("measuring, at most {rounds} rounds");
         for round in 0..rounds {
-            self.each(|case| case.take_time(budget * round / rounds))?;
+            self.each(|case| case.take_time(budget * round / rounds));
         }
         eprintln!("measuring processor time and memory");
-        for _ in 0..CPU_ROUNDS {
-            self.each(Case::take_cpu_time)?;
+        for _ in 0..options.pick(CPU_ROUNDS, 1) {
+            self.each(Case::take_usage);
         }
-        self.each(Case::take_peak)
+        self.each(Case::take_peak);
+        if self.measured().next().is_none() { Err(self.failures.join("\n")) } else { Ok(()) }
     }
 
-    fn each(&mut self, step: impl Fn(&mut Case<'a>) -> Result) -> Result {
-        self.0.iter_mut().try_for_each(|case| step(case).map_err(|error| format!("{}: {error}", case.name)))
-    }
-
-    /// Prints the table. If `enforce`, a missed bar is an error.
-    pub(super) fn report(&self, enforce: bool) -> Result {
-        let width = self.0.iter().map(|case| case.name.len()).max().unwrap_or(0);
-        let mut missed = Vec::new();
-        println!(
-            "\n{:<width$} {:>6} {:>9} {:>8} {:>8} {:>7} {:>4}         against",
-            "medians", "rounds", "ms", "CPU ms", "peak MiB", "ratio", "bar"
-        );
-        for case in &self.0 {
-            let cpu = median(&case.cpu_times).map(|cpu| format!("{:.2}", milliseconds(cpu)));
-            let peak = case.peak.map(|kib| format!("{}.{}", kib / 1024, kib % 1024 * 10 / 1024));
-            let ratio = case.baseline.as_ref().map(|baseline| self.ratio(case, baseline));
-            let bar = case.baseline.as_ref().and_then(|baseline| baseline.bar);
-            let is_missed = ratio.zip(bar).is_some_and(|(ratio, bar)| ratio > bar);
-            let line = format!(
-                "{:<width$} {:>6} {:>9.3} {:>8} {:>8} {:>7} {:>4} {:<6}  {}",
-                case.name,
-                case.times.len(),
-                milliseconds(case.time()),
-                cpu.unwrap_or_default(),
-                peak.unwrap_or_default(),
-                ratio.map(format_ratio).unwrap_or_default(),
-                bar.map(|bar| bar.to_string()).unwrap_or_default(),
-                if is_missed { "MISSED" } else { "" },
-                case.baseline.as_ref().map(|baseline| self.name(baseline)).unwrap_or_default(),
-            );
-            println!("{}", line.trim_end());
-            if is_missed {
-                missed.push(case.name.as_str());
+    /// Selects the cases that are measured.
+    fn select(&mut self, options: &Options) -> Result {
+        let mut wanted: Vec<bool> = self.cases.iter().map(|case| options.wants(&case.name)).collect();
+        // A case is compared with earlier ones only.
+        for number in (0..self.cases.len()).rev() {
+            if wanted[number] {
+                let parts = self.cases[number].baseline.iter().flat_map(|baseline| &baseline.parts);
+                parts.for_each(|(_, part)| wanted[part.0] = true);
             }
         }
-        if self.0.iter().all(|case| case.peak.is_none()) {
-            println!("GNU time (Debian package time) is not installed: no memory measured");
+        for (case, wanted) in self.cases.iter_mut().zip(&wanted) {
+            case.is_measured = *wanted;
         }
-        if enforce && !missed.is_empty() {
-            return Err(format!("bars missed: {}", missed.join("; ")));
-        }
-        Ok(())
+        let names = || self.cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join("\n");
+        if wanted.contains(&true) { Ok(()) } else { Err(format!("no row has this name; the rows are:\n{}", names())) }
     }
 
-    fn ratio(&self, case: &Case, baseline: &Baseline) -> f64 {
-        let whole: Duration = baseline.parts.iter().map(|(times, part)| self.0[part.0].time() * *times).sum();
-        case.time().as_secs_f64() / (whole + baseline.time).as_secs_f64()
+    fn each(&mut self, step: impl Fn(&mut Case<'a>) -> Result) {
+        for case in self.cases.iter_mut().filter(|case| case.is_measured) {
+            if let Err(error) = step(case) {
+                let failure = format!("{}: {error}", case.name);
+                eprintln!("FAILED: {failure}");
+                self.failures.push(failure);
+                case.is_measured = false;
+            }
+        }
+    }
+
+    fn measured(&self) -> impl Iterator<Item = &Case<'a>> {
+        self.cases.iter().filter(|case| case.is_measured)
+    }
+
+    /// Returns the cases that could not be measured, with the error.
+    pub(super) fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// Returns the results.
+    pub(super) fn records(&self) -> Vec<Record> {
+        self.measured().map(|case| self.record(case)).collect()
+    }
+
+    fn record(&self, case: &Case) -> Record {
+        let comparison = case.baseline.as_ref().and_then(|baseline| {
+            let ratio = self.ratio(case, baseline)?;
+            let is_missed = baseline.bar.is_some_and(|bar| ratio > bar);
+            let bar = baseline.bar.map(|bar| format!("<= {bar}"));
+            Some(Compared { ratio, bar, is_missed, against: self.name(baseline) })
+        });
+        let mut written = case.written.clone();
+        written.sort_unstable();
+        #[expect(clippy::cast_precision_loss, reason = "sizes of files and of memory")]
+        Record {
+            name: case.name.clone(),
+            runs: case.times.len() as u64,
+            times: spread(&case.times),
+            rate: None,
+            cpu: median(&case.cpu_times).map(milliseconds),
+            peak: case.peak.map(|kib| kib as f64),
+            written: written.get(written.len() / 2).map(|bytes| *bytes as f64),
+            value: None,
+            comparison,
+        }
+    }
+
+    /// Prints the table. If `enforce`, a missed bar is an error, and so is a case that failed.
+    pub(super) fn report(&self, enforce: bool) -> Result {
+        let records = self.records();
+        let width = records.iter().map(|record| record.name.len()).max().unwrap_or(0);
+        println!(
+            "\n{:<width$} {:>6} {:>9} {:>17} {:>8} {:>8} {:>10} {:>7} {:>7}         against",
+            "medians", "rounds", "ms", "10 to 90 %", "CPU ms", "peak MiB", "written KB", "ratio", "bar"
+        );
+        for record in &records {
+            let [time, low, high, ..] = record.times.unwrap_or_default();
+            let compared = record.comparison.clone().unwrap_or_default();
+            let number = |value: Option<f64>, unit: f64, digits: usize| {
+                value.map(|value| format!("{:.digits$}", value / unit)).unwrap_or_default()
+            };
+            let line = format!(
+                "{:<width$} {:>6} {time:>9.3} {:>17} {:>8} {:>8} {:>10} {:>7} {:>7} {:<6}  {}",
+                record.name,
+                record.runs,
+                format!("{low:.2} to {high:.2}"),
+                number(record.cpu, 1.0, 2),
+                number(record.peak, 1024.0, 1),
+                number(record.written, 1000.0, 1),
+                record.comparison.as_ref().map(|compared| format_ratio(compared.ratio)).unwrap_or_default(),
+                compared.bar.unwrap_or_default(),
+                if compared.is_missed { "MISSED" } else { "" },
+                compared.against,
+            );
+            println!("{}", line.trim_end());
+        }
+        if records.iter().all(|record| record.peak.is_none()) {
+            println!("GNU time (Debian package time) is not installed: no memory measured");
+        }
+        for failure in &self.failures {
+            println!("FAILED: {failure}");
+        }
+        let is_missed = |record: &&Record| record.comparison.as_ref().is_some_and(|compared| compared.is_missed);
+        let missed: Vec<&str> = records.iter().filter(is_missed).map(|record| record.name.as_str()).collect();
+        match (self.failures.first(), missed.as_slice()) {
+            (Some(failure), _) if enforce => Err(failure.clone()),
+            (_, [_, ..]) if enforce => Err(format!("bars missed: {}", missed.join("; "))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns the ratio of a case to its baseline, unless a part of this was not measured.
+    fn ratio(&self, case: &Case, baseline: &Baseline) -> Option<f64> {
+        let parts = baseline.parts.iter().map(|(times, part)| Some(median(&self.cases[part.0].times)? * *times));
+        let whole: Duration = parts.sum::<Option<Duration>>()?;
+        Some(median(&case.times)?.as_secs_f64() / (whole + baseline.time).as_secs_f64())
     }
 
     fn name(&self, baseline: &Baseline) -> String {
         let parts = baseline.parts.iter().map(|(times, part)| match times {
-            1 => self.0[part.0].name.clone(),
-            _ => format!("{times} x {}", self.0[part.0].name),
+            1 => self.cases[part.0].name.clone(),
+            _ => format!("{times} x {}", self.cases[part.0].name),
         });
         let time = (!baseline.time.is_zero()).then(|| format!("{:?}", baseline.time));
         parts.chain(time).collect::<Vec<_>>().join(" + ")
@@ -181,7 +265,7 @@ impl Case<'_> {
     /// Runs it once, in the way that gives the best error message.
     fn warm_up(&mut self) -> Result {
         match &mut self.work {
-            Work::Program(command) => cpu_time(&mut command()?).map(drop),
+            Work::Program(command) => usage(&mut command()?).map(drop),
             Work::Inside(work) => work(),
         }
     }
@@ -201,12 +285,14 @@ impl Case<'_> {
         Ok(())
     }
 
-    fn take_cpu_time(&mut self) -> Result {
-        let is_needed = self.cpu_times.is_empty() || self.time() < SLOW_CASE;
+    fn take_usage(&mut self) -> Result {
+        let is_needed = self.cpu_times.is_empty() || median(&self.times).is_some_and(|time| time < SLOW_CASE);
         if let Work::Program(command) = &mut self.work
             && is_needed
         {
-            self.cpu_times.extend(cpu_time(&mut command()?)?);
+            let used = usage(&mut command()?)?;
+            self.cpu_times.extend(used.cpu);
+            self.written.extend(used.written);
         }
         Ok(())
     }
@@ -216,10 +302,6 @@ impl Case<'_> {
             self.peak = peak_memory(&command()?)?;
         }
         Ok(())
-    }
-
-    fn time(&self) -> Duration {
-        median(&self.times).expect("the first round runs every case")
     }
 }
 

@@ -18,6 +18,7 @@ const TYPES: &[&str] = &["task", "task", "task", "task", "task", "bug", "bug", "
 const DESCRIPTION_BYTES: usize = 600;
 
 /// One issue. Public fields are exported to other programs.
+#[derive(Clone)]
 pub(super) struct Issue {
     pub(super) id: String,
     pub(super) title: String,

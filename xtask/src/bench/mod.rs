@@ -1,13 +1,18 @@
 //! Benchmarks with bars. Bars are ratios where possible, so that the speed of the machine cancels out.
 
+mod all;
 mod cases;
 mod dashboard;
 mod issues;
 mod ledger;
+mod machine;
 mod options;
+mod page;
 mod percentiles;
+mod plot;
 mod process;
 mod repository;
+mod results;
 mod scratch;
 mod server;
 mod startup;
@@ -33,5 +38,7 @@ pub(crate) fn measure(options: &Options) -> Result {
         Subject::Server => server::measure(options),
         Subject::Workspace => workspace::measure(options),
         Subject::Dashboard => dashboard::measure(options),
+        Subject::All => all::measure(options, measure),
+        Subject::Page => page::write(options),
     }
 }

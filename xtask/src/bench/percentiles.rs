@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use super::cases::format_ratio;
+use super::results::{Compared, Record, spread};
 use crate::Result;
 
 /// The limit of a ratio.
@@ -13,12 +14,23 @@ pub(super) enum Bar {
     AtLeast(f64),
 }
 
+impl Bar {
+    fn text(self) -> String {
+        match self {
+            Bar::AtMost(bar) => format!("<= {bar}"),
+            Bar::AtLeast(bar) => format!(">= {bar}"),
+        }
+    }
+}
+
 /// An operation that ran many times.
 pub(super) struct Row {
     pub(super) name: String,
     /// Total time from the first start to the last end, without untimed parts.
     pub(super) all: Duration,
     pub(super) times: Vec<Duration>,
+    /// A value that is no time, and its unit.
+    value: Option<(f64, &'static str)>,
     comparison: Option<Comparison>,
 }
 
@@ -30,7 +42,12 @@ struct Comparison {
 
 impl Row {
     pub(super) fn new(name: String) -> Row {
-        Row { name, all: Duration::ZERO, times: Vec::new(), comparison: None }
+        Row { name, all: Duration::ZERO, times: Vec::new(), value: None, comparison: None }
+    }
+
+    /// Returns a row with a value that is no time.
+    pub(super) fn with_value(name: impl Into<String>, value: f64, unit: &'static str) -> Row {
+        Row { value: Some((value, unit)), ..Row::new(name.into()) }
     }
 
     /// Parses a name, the total nanoseconds, and those of each run.
@@ -73,6 +90,24 @@ impl Row {
         self.percentile(99)
     }
 
+    fn record(&self) -> Record {
+        let comparison = self.comparison.as_ref().map(|comparison| Compared {
+            ratio: comparison.ratio,
+            bar: comparison.bar.map(Bar::text),
+            is_missed: comparison.is_missed(),
+            against: comparison.against.clone(),
+        });
+        Record {
+            name: self.name.clone(),
+            runs: self.times.len() as u64,
+            times: spread(&self.times),
+            rate: (!self.times.is_empty()).then(|| self.rate()),
+            value: self.value.map(|(value, unit)| (value, unit.to_owned())),
+            comparison,
+            ..Record::default()
+        }
+    }
+
     fn percentile(&self, percent: usize) -> Duration {
         let mut times = self.times.clone();
         times.sort();
@@ -92,27 +127,51 @@ impl Comparison {
 
 /// Rows under titles.
 #[derive(Default)]
-pub(super) struct Table(Vec<(String, Vec<Row>)>);
+pub(super) struct Table {
+    sections: Vec<(String, Vec<Row>)>,
+    /// Sections that could not be measured, with the error.
+    failures: Vec<String>,
+}
 
 impl Table {
-    pub(super) fn title(&mut self, title: String) {
-        eprintln!("measuring: {title}");
-        self.0.push((title, Vec::new()));
-    }
-
     /// Adds rows under the last title.
-    pub(super) fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
-        if let Some((_, last)) = self.0.last_mut() {
+    fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
+        if let Some((_, last)) = self.sections.last_mut() {
             last.extend(rows);
         }
     }
 
-    /// Prints the table. If `enforce`, a missed bar is an error.
+    /// Measures a section. If it fails, the other sections are still measured.
+    pub(super) fn section(&mut self, title: &str, measure: impl FnOnce() -> Result<Vec<Row>>) {
+        eprintln!("measuring: {title}");
+        self.sections.push((title.to_owned(), Vec::new()));
+        match measure() {
+            Ok(rows) => self.extend(rows),
+            Err(error) => self.fail(format!("{title}: {error}")),
+        }
+    }
+
+    /// Notes that something could not be measured.
+    pub(super) fn fail(&mut self, failure: String) {
+        eprintln!("FAILED: {failure}");
+        self.failures.push(failure);
+    }
+
+    pub(super) fn failures(&self) -> &[String] {
+        &self.failures
+    }
+
+    /// Returns the results.
+    pub(super) fn records(&self) -> Vec<Record> {
+        self.sections.iter().flat_map(|(_, rows)| rows).map(Row::record).collect()
+    }
+
+    /// Prints the table. If `enforce`, a missed bar is an error, and so is a section that failed.
     pub(super) fn report(&self, enforce: bool) -> Result {
         let mut missed = Vec::new();
-        let names = self.0.iter().flat_map(|(title, rows)| rows.iter().map(|row| &row.name).chain([title]));
+        let names = self.sections.iter().flat_map(|(title, rows)| rows.iter().map(|row| &row.name).chain([title]));
         let width = names.map(String::len).max().unwrap_or_default();
-        for (title, rows) in &self.0 {
+        for (title, rows) in &self.sections {
             println!(
                 "\n{title:<width$} {:>6} {:>9} {:>9} {:>9} {:>7} {:>6}         against",
                 "times", "per s", "p50 ms", "p99 ms", "ratio", "bar"
@@ -124,6 +183,12 @@ impl Table {
                 }
             }
         }
+        for failure in &self.failures {
+            println!("FAILED: {failure}");
+        }
+        if enforce && let Some(failure) = self.failures.first() {
+            return Err(failure.clone());
+        }
         if enforce && !missed.is_empty() {
             return Err(format!("bars missed: {}", missed.join("; ")));
         }
@@ -134,18 +199,16 @@ impl Table {
 fn line(row: &Row, width: usize) -> String {
     let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
     let mut line = format!("{:<width$} {:>6}", row.name, row.times.len());
-    if row.times.is_empty() {
+    if let Some((value, unit)) = row.value {
+        let _ = write!(line, " {:>29}", format!("{value:.1} {unit}"));
+    } else if row.times.is_empty() {
         line += &" ".repeat(30);
     } else {
         let (median, slow) = (milliseconds(row.median()), milliseconds(row.p99()));
         let _ = write!(line, " {:>9.1} {median:>9.3} {slow:>9.3}", row.rate());
     }
     if let Some(comparison) = &row.comparison {
-        let bar = match comparison.bar {
-            Some(Bar::AtMost(bar)) => format!("<= {bar}"),
-            Some(Bar::AtLeast(bar)) => format!(">= {bar}"),
-            None => String::new(),
-        };
+        let bar = comparison.bar.map(Bar::text).unwrap_or_default();
         let missed = if comparison.is_missed() { "MISSED" } else { "" };
         let _ = write!(line, " {:>7} {bar:>6} {missed:<6}  {}", format_ratio(comparison.ratio), comparison.against);
     }

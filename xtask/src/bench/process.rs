@@ -21,8 +21,16 @@ pub(super) fn wall_time(command: &mut Command) -> Result<Duration> {
     Ok(time)
 }
 
-/// Runs a program and returns the user and system time of its main thread. If it fails, the error has its output.
-pub(super) fn cpu_time(command: &mut Command) -> Result<Option<Duration>> {
+/// What a process used.
+pub(super) struct Usage {
+    /// User and system time of the main thread.
+    pub(super) cpu: Option<Duration>,
+    /// Bytes that it wrote to files, in whole pages.
+    pub(super) written: Option<u64>,
+}
+
+/// Runs a program and returns what it used. If it fails, the error has its output.
+pub(super) fn usage(command: &mut Command) -> Result<Usage> {
     let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
     let mut stderr_text = String::new();
     // This ends when the process ends. Waiting for the process would remove its entry in /proc.
@@ -30,10 +38,18 @@ pub(super) fn cpu_time(command: &mut Command) -> Result<Option<Duration>> {
     while is_running(&child) {
         std::thread::yield_now();
     }
-    let time = std::fs::read_to_string(directory(&child).join("schedstat")).ok();
+    let cpu = std::fs::read_to_string(directory(&child).join("schedstat")).ok();
+    let written = written_bytes(child.id());
     succeeded(child.wait(), &stderr_text)?;
     read.transpose().map_err(|error| error.to_string())?;
-    Ok(time.and_then(|text| text.split(' ').next()?.parse().ok()).map(Duration::from_nanos))
+    let cpu = cpu.and_then(|text| text.split(' ').next()?.parse().ok()).map(Duration::from_nanos);
+    Ok(Usage { cpu, written })
+}
+
+/// Returns the bytes that a process has written to files so far, in whole pages. None if /proc does not report them.
+pub(super) fn written_bytes(process: u32) -> Option<u64> {
+    let io = std::fs::read_to_string(format!("/proc/{process}/io")).ok()?;
+    io.lines().find_map(|line| line.strip_prefix("write_bytes:")?.trim().parse().ok())
 }
 
 /// Runs a program and returns its peak memory in KiB. None if GNU time is not installed.

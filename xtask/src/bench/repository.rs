@@ -1,6 +1,6 @@
 //! A synthetic repository for benchmarks of workspaces, the same in every run.
 //!
-//! It has 20,000 files of about 210 MB, and 1,500 commits. The content looks like source code to a compressor.
+//! With 20,000 files it has about 210 MB and 1,500 commits; with fewer files also fewer of these. The content looks like source code to a compressor.
 
 use std::io::{BufWriter, Write};
 use std::path::Path;
@@ -8,6 +8,7 @@ use std::process::{Command, Stdio};
 
 use crate::{Result, run};
 
+/// The size of a full repository.
 const FILES: usize = 20_000;
 const COMMITS: usize = 1_500;
 /// Files that every commit but the first one rewrites.
@@ -18,7 +19,7 @@ const LARGE_BYTES: usize = 1024 * 1024;
 const POOL_BYTES: usize = 24 * 1024 * 1024;
 
 /// Creates the repository, with `main` checked out.
-pub(super) fn create(repo: &Path) -> Result {
+pub(super) fn create(repo: &Path, files: usize) -> Result {
     run(Command::new("git").args(["init", "-q", "-b", "main"]).arg(repo))?;
     let git = || {
         let mut command = Command::new("git");
@@ -28,7 +29,7 @@ pub(super) fn create(repo: &Path) -> Result {
     let importing = git().args(["fast-import", "--quiet", "--depth=1"]).stdin(Stdio::piped()).spawn();
     let mut importing = importing.map_err(|error| error.to_string())?;
     let input = importing.stdin.take().ok_or("git has no standard input")?;
-    write_history(BufWriter::new(input)).map_err(|error| error.to_string())?;
+    write_history(BufWriter::new(input), files).map_err(|error| error.to_string())?;
     if !importing.wait().map_err(|error| error.to_string())?.success() {
         return Err("git fast-import failed".to_owned());
     }
@@ -36,9 +37,9 @@ pub(super) fn create(repo: &Path) -> Result {
     run(git().args(["commit-graph", "write", "--reachable"]))
 }
 
-fn write_history(mut out: impl Write) -> std::io::Result<()> {
+fn write_history(mut out: impl Write, files: usize) -> std::io::Result<()> {
     let mut random = Random(7);
-    let pool = source_text(&mut random);
+    let pool = source_text(&mut random, POOL_BYTES * files / FILES);
     let extensions = ["rs", "py", "ts", "go", "md", "json"];
     // About 12 files per directory.
     let path = |file: usize| {
@@ -46,8 +47,8 @@ fn write_history(mut out: impl Write) -> std::io::Result<()> {
         let (package, module, part) = (dir % 40, dir / 40 % 40, dir / 1_600);
         format!("pkg{package:02}/mod{module:02}/sub{part}/file{file:05}.{}", extensions[file % 6])
     };
-    let small_files = FILES - LARGE_FILES - 1;
-    for commit in 0..COMMITS {
+    let small_files = files - LARGE_FILES - 1;
+    for commit in 0..COMMITS * files / FILES {
         let message = format!("commit {commit}");
         let time = 1_700_000_000 + commit * 600;
         writeln!(out, "commit refs/heads/main\nmark :{}", commit + 1)?;
@@ -89,12 +90,12 @@ fn content(random: &mut Random, pool: &[u8], path: &str) -> Vec<u8> {
 }
 
 /// Returns lines of words and numbers.
-fn source_text(random: &mut Random) -> Vec<u8> {
+fn source_text(random: &mut Random, bytes: usize) -> Vec<u8> {
     let letters = b"abcdefghijklmnopqrstuvwxyz_";
     let mut word = || (0..2 + random.below(10)).map(|_| letters[random.below(letters.len())]).collect();
     let words: Vec<Vec<u8>> = (0..6_000).map(|_| word()).collect();
-    let mut text = Vec::with_capacity(POOL_BYTES + 256);
-    while text.len() < POOL_BYTES {
+    let mut text = Vec::with_capacity(bytes + 256);
+    while text.len() < bytes {
         text.resize(text.len() + 4 * random.below(5), b' ');
         for _ in 0..2 + random.below(11) {
             text.extend_from_slice(&words[random.below(words.len())]);

@@ -4,29 +4,38 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::time::Instant;
 
-use crate::{Result, cargo, root, run};
+use super::options::Options;
+use crate::{Result, cargo, run, target};
 
 /// The directory of all benchmarks, and the measured programs.
 pub(super) struct Scratch {
     pub(super) dir: PathBuf,
     /// A program that does nothing, as the baseline.
     pub(super) trivial: PathBuf,
+    /// When the benchmark began, after the build.
+    pub(super) begun: Instant,
+    is_built: bool,
+    profile: String,
     way: PathBuf,
     programs: PathBuf,
     home: PathBuf,
 }
 
 impl Scratch {
-    /// Builds the programs and creates the directories.
-    pub(super) fn prepare() -> Result<Self> {
-        run(&mut cargo(["build", "--profile", "dist", "--locked", "--package", "waypost-cli"]))?;
-        let target = std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
-        let (dir, programs) = (target.join("bench"), target.join("dist"));
+    /// Builds `way` and creates the directories.
+    pub(super) fn prepare(options: &Options) -> Result<Self> {
+        let profile = options.profile.clone().unwrap_or_else(|| "dist".to_owned());
+        if !options.is_built {
+            run(&mut cargo(["build", "--profile", &profile, "--locked", "--package", "waypost-cli"]))?;
+        }
+        let programs = target().join(if profile == "dev" { "debug" } else { &profile });
+        let dir = bench_dir();
         let (home, way) = (dir.join("home"), programs.join("way"));
         create_dir(&home)?;
         let trivial = trivial_program(&dir)?;
-        Ok(Self { dir, trivial, way, programs, home })
+        Ok(Self { dir, trivial, begun: Instant::now(), is_built: options.is_built, profile, way, programs, home })
     }
 
     /// Returns a `way` command in a directory.
@@ -53,8 +62,11 @@ impl Scratch {
     /// no dependency a second time.
     pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
         let name = format!("bench-{name}");
+        if self.is_built {
+            return Ok(self.programs.join(name));
+        }
         let packages = ["--package", "waypost-cli", "--package", "waypost-bench"];
-        run(cargo(["build", "--profile", "dist", "--locked", "--bin", "way", "--bin", &name]).args(packages))?;
+        run(cargo(["build", "--profile", &self.profile, "--locked", "--bin", "way", "--bin", &name]).args(packages))?;
         Ok(self.programs.join(name))
     }
 
@@ -66,6 +78,11 @@ impl Scratch {
         }
         Ok(repo)
     }
+}
+
+/// Returns the directory of all benchmarks.
+pub(super) fn bench_dir() -> PathBuf {
+    target().join("bench")
 }
 
 /// Writes and syncs a file, so that the disk is idle during measurements.

@@ -12,17 +12,27 @@ use std::time::{Duration, Instant};
 
 use super::options::Options;
 use super::percentiles::{Bar, Row, Table};
+use super::process::written_bytes;
+use super::results;
 use super::scratch::{Scratch, create_dir, remove_files};
 use crate::Result;
 
 /// Number of clients when one operation is measured, and calls per client.
 const CLIENTS: usize = 10;
 const ROUNDS: u32 = 200;
+const QUICK_ROUNDS: u32 = 20;
+
+/// Numbers of connections that write at full speed, and for how long. With the most, the minimum rate and the maximum 99th
+/// percentile, also of reads meanwhile.
+const CONNECTIONS: [u32; 4] = [1, 10, 50, 150];
+const LOAD_SECONDS: u32 = 5;
+const RATE_BAR: f64 = 10_000.0;
+const READERS: u32 = 2;
 
 /// The crowd: number of clients, time between two writes of a client, duration, and maximum 99th percentile.
 const CROWD: usize = 150;
 const WRITE_INTERVAL: Duration = Duration::from_millis(100);
-const SECONDS: u32 = 60;
+const SECONDS: u32 = 20;
 const P99_BAR: Duration = Duration::from_millis(50);
 
 /// Number of connections when memory is measured, and the maximum memory in MiB.
@@ -33,51 +43,124 @@ const CONNECTED_BAR_MIB: f64 = 100.0;
 /// The name of the baseline.
 const FLOOR: &str = "axum, one SQLite statement";
 
+/// The names of rows.
+const CLAIM_ROW: &str = "claim, and finish what was claimed";
+const CROWD_ROW: &str = "claims, checkpoints and finishes";
+
 /// Number of tasks of one workflow.
 const TASKS: usize = 500;
 
 pub(super) fn measure(options: &Options) -> Result {
-    let scratch = Scratch::prepare()?;
-    let rounds = options.rounds.unwrap_or(ROUNDS);
-    let seconds = options.rounds.map_or(SECONDS, |rounds| rounds.min(SECONDS));
+    let scratch = Scratch::prepare(options)?;
+    let rounds = options.rounds(ROUNDS, QUICK_ROUNDS);
+    let seconds = options.rounds.unwrap_or(options.pick(SECONDS, 2)).min(SECONDS);
     let mut table = Table::default();
-    let (floor, floor_crowd) = floor(&scratch, rounds, seconds)?;
-
     let server = Server::start(&scratch, "served")?;
     let idle = server.memory()?;
-    table.title(format!("Server, {CLIENTS} clients at full speed"));
-    let mut rows = operations(&server, rounds)?;
-    for row in &mut rows {
-        row.compare(row.rate() / floor.rate(), None, &floor.name);
+    add_load(&mut table, &scratch, &server, options);
+    let names = ["next", "list 50 tasks", CLAIM_ROW, "checkpoint", "heartbeat", CROWD_ROW, "failed writes"];
+    let wants_floor = options.wants(FLOOR) || names.iter().any(|name| options.wants(name));
+    let floor = if wants_floor { floor(&scratch, rounds, seconds) } else { Err("not wanted".to_owned()) };
+    if let Ok((floor, floor_crowd)) = floor {
+        table.section(&format!("Server, {CLIENTS} clients at full speed"), || {
+            let mut rows = operations(&server, rounds)?;
+            for row in &mut rows {
+                row.compare(row.rate() / floor.rate(), None, &floor.name);
+            }
+            Ok(std::iter::once(floor).chain(rows).collect())
+        });
+        let per_second = 1000 / WRITE_INTERVAL.as_millis();
+        table.section(
+            &format!("Server, {CROWD} clients with {per_second} writes per second each, {seconds} s"),
+            || {
+                server.fill("crowd", CROWD * (writes_in(seconds) as usize / 3 + 1))?;
+                let (mut row, failed) = crowd(CROWD_ROW, seconds, |number, pace| crowd_client(&server, number, pace))?;
+                let ratio = row.p99().as_secs_f64() / P99_BAR.as_secs_f64();
+                row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("p99 of {P99_BAR:?}"));
+                let mut wrong = Row::new("failed writes".to_owned());
+                wrong.compare(f64::from(failed), Some(Bar::AtMost(0.0)), "none");
+                Ok(vec![floor_crowd, row, wrong])
+            },
+        );
+    } else if let Err(error) = floor
+        && wants_floor
+    {
+        table.fail(format!("{FLOOR}: {error}"));
     }
-    table.extend(std::iter::once(floor).chain(rows));
-
-    table.title(format!(
-        "Server, {CROWD} clients with {} writes per second each, {seconds} s",
-        1000 / WRITE_INTERVAL.as_millis()
-    ));
-    server.fill("crowd", CROWD * (writes_in(seconds) as usize / 3 + 1))?;
-    let crowded =
-        crowd("claims, checkpoints and finishes", seconds, |number, pace| crowd_client(&server, number, pace));
-    let (mut row, failed) = crowded?;
-    let ratio = row.p99().as_secs_f64() / P99_BAR.as_secs_f64();
-    row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("p99 of {P99_BAR:?}"));
-    let mut wrong = Row::new("failed writes".to_owned());
-    wrong.compare(f64::from(failed), Some(Bar::AtMost(0.0)), "none");
-    table.extend([floor_crowd, row, wrong]);
-
-    table.title("Server, memory".to_owned());
-    let connected = connected(&server)?;
-    let rows = [
-        ("idle", idle, IDLE_BAR_MIB),
-        ("with 200 clients, after the other measurements", connected, CONNECTED_BAR_MIB),
-    ];
-    table.extend(rows.map(|(name, used, bar)| {
-        let mut row = Row::new(name.to_owned());
-        row.compare(used / bar, Some(Bar::AtMost(1.0)), &format!("{bar} MiB; measured {used:.1}"));
-        row
-    }));
+    let names = ["memory of the idle server", "memory of the server with 200 clients"];
+    if names.iter().any(|name| options.wants(name)) {
+        table.section("Server, memory, the second after all other measurements", || {
+            let used = [(names[0], idle, IDLE_BAR_MIB), (names[1], connected(&server)?, CONNECTED_BAR_MIB)];
+            let row = |(name, used, bar): (&str, f64, f64)| {
+                let mut row = Row::with_value(name, used, "MiB");
+                row.compare(used / bar, Some(Bar::AtMost(1.0)), &format!("{bar} MiB"));
+                row
+            };
+            Ok(used.map(row).into())
+        });
+    }
+    results::save(&scratch, options, &table.records(), table.failures())?;
     table.report(options.enforce)
+}
+
+/// Adds small writes on many connections at full speed, and reads meanwhile.
+fn add_load(table: &mut Table, scratch: &Scratch, server: &Server, options: &Options) {
+    let seconds = options.rounds.unwrap_or(LOAD_SECONDS).min(options.pick(LOAD_SECONDS, 1));
+    let program = match scratch.program("load") {
+        Ok(program) => program,
+        Err(error) => return table.fail(error),
+    };
+    for connections in CONNECTIONS {
+        for (kind, readers) in [("checkpoint", 0), ("heartbeat", 0), ("checkpoint", READERS)] {
+            let suffix = if readers == 0 { "" } else { ", with readers" };
+            let [writes, reads, bytes] = [
+                format!("{kind}s on connections{suffix}, {connections}"),
+                format!("reads beside writers, {connections}"),
+                format!("bytes written per {kind}, {connections}"),
+            ];
+            if (readers > 0 && !options.wants(&reads))
+                || (readers == 0 && ![&writes, &bytes].iter().any(|name| options.wants(name)))
+            {
+                continue;
+            }
+            table.section(
+                &format!("Server, {connections} connections at full speed for {seconds} s, {kind}{suffix}"),
+                || {
+                    server.fill(&format!("load-{kind}-{readers}-{connections}"), connections as usize)?;
+                    let before = written_bytes(server.child.id());
+                    let mut command = Command::new(&program);
+                    command.arg(server.port.to_string()).arg(&server.token).arg(kind);
+                    command.args([connections, readers, seconds].map(|number| number.to_string()));
+                    let output = command.output().map_err(|error| error.to_string())?;
+                    if !output.status.success() {
+                        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
+                    }
+                    let mut rows: Vec<Row> =
+                        String::from_utf8_lossy(&output.stdout).lines().map(Row::parse).collect::<Result<_>>()?;
+                    let [written, read] = rows.as_mut_slice() else { return Err("unexpected output".to_owned()) };
+                    (written.name, read.name) = (writes, reads);
+                    if readers > 0 {
+                        rows.remove(0);
+                        return Ok(rows);
+                    }
+                    if Some(&connections) == CONNECTIONS.last() {
+                        written.compare(
+                            written.rate() / RATE_BAR,
+                            Some(Bar::AtLeast(1.0)),
+                            &format!("{RATE_BAR} per second"),
+                        );
+                    }
+                    #[expect(clippy::cast_precision_loss, reason = "bytes of a few seconds")]
+                    let each = before
+                        .zip(written_bytes(server.child.id()))
+                        .map(|(before, after)| (after - before) as f64 / written.times.len().max(1) as f64);
+                    rows.truncate(1);
+                    rows.extend(each.map(|each| Row::with_value(bytes, each, "bytes")));
+                    Ok(rows)
+                },
+            );
+        }
+    }
 }
 
 /// A running `way serve`.
@@ -255,7 +338,7 @@ fn operations(server: &Server, rounds: u32) -> Result<Vec<Row>> {
     let list = measure_clients("list 50 tasks", rounds.min(20), |number, _| {
         Ok(ask(number, "/api/v1/tasks?workflow=operations-0&limit=50", None)?.1)
     })?;
-    let claim = measure_clients("claim, and finish what was claimed", rounds, |number, _| {
+    let claim = measure_clients(CLAIM_ROW, rounds, |number, _| {
         let (answer, time) = ask(number, "/api/v1/tasks/claim", Some("{\"budget\":500}"))?;
         let (id, epoch) = claimed(&answer)?;
         let finish = format!("{{\"epoch\":{epoch},\"outcome\":\"done\"}}");
@@ -394,7 +477,7 @@ fn floor(scratch: &Scratch, rounds: u32, seconds: u32) -> Result<(Row, Row)> {
         let mut client = clients[number].lock().map_err(|error| error.to_string())?;
         Ok(timed(|| client.post("/", "{\"summary\":\"Step 1 is done\"}"))?.1)
     });
-    let crowd = crowd(FLOOR, seconds, |_, pace| {
+    let crowd = crowd(&format!("{FLOOR}, {CROWD} clients"), seconds, |_, pace| {
         let mut client = Client::connect(port, head.clone())?;
         let times = pace.beats().map(|_| Ok(timed(|| client.post("/", "{\"summary\":\"half\"}"))?.1));
         Ok((times.collect::<Result<_>>()?, 0))

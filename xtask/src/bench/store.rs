@@ -7,72 +7,92 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
+use super::cases::Cases;
+use super::ledger::bytes_in;
 use super::options::Options;
 use super::percentiles::{Bar, Row, Table};
 use super::process::wall_time;
+use super::results::{self, thousands};
 use super::scratch::{Scratch, create_dir, remove_files};
 use crate::Result;
 
 const ROUNDS: u32 = 200;
+const QUICK_ROUNDS: u32 = 10;
 
-/// Maximum ratio of a claim in a large store to one in the smallest store.
+/// Maximum ratio of an operation in a large store to the same in the smallest store.
 const GROWTH_BAR: f64 = 1.5;
-const SIZES: [&str; 3] = ["1000", "100000", "1000000"];
+const SIZES: &[u32] = &[1_000, 10_000, 100_000, 1_000_000];
+const QUICK_SIZES: &[u32] = &[1_000, 10_000];
+/// The operations in stores of several sizes.
+const GROWING: [&str; 3] = ["claim", "finish", "list 50 tasks"];
+
+/// The operations that the example runs on one store.
+const OPERATIONS: [&str; 8] =
+    ["create workflow", "plan of 50 tasks", "claim", "checkpoint", "heartbeat", "send message", "next", "finish"];
 
 const CONTEXT_BAR: Duration = Duration::from_millis(10);
-const CHECKPOINTS: &str = "5000";
+const CHECKPOINTS: u32 = 5_000;
+const QUICK_CHECKPOINTS: u32 = 200;
 
 /// Minimum ratio of the rate of claims on many connections to the rate of pgbench.
 const CROWD_BAR: f64 = 0.7;
 const CONNECTIONS: &str = "10";
 /// Number of alternating runs, and the duration of each.
 const ALTERNATING_RUNS: usize = 3;
-const SECONDS: &str = "5";
+const SECONDS: u32 = 5;
 /// More tasks than can be claimed in that time.
 const CROWD_TASKS: &str = "20000";
 
-/// Number of processes that claim, checkpoint and finish on one store, minimum fairness, and maximum wait.
-const PROCESSES: usize = 150;
+/// Numbers of processes that claim, checkpoint and finish on one store. With the most, minimum fairness and maximum wait.
+const PROCESSES: [usize; 4] = [1, 10, 50, 150];
 const FAIRNESS_BAR: f64 = 0.9;
 const WAIT_BAR: Duration = Duration::from_secs(2);
+
+/// The rows of these processes, without their number.
+const PROCESSES_ROW: &str = "claim, checkpoint and finish by processes on SQLite";
+const FAIRNESS_ROW: &str = "fairness (Jain index)";
+const WAIT_ROW: &str = "longest wait";
 
 /// The number of the first claimable task in a store that the example has filled.
 const FIRST_TASK: u32 = 3_000_001;
 
+/// The commands of an agent, and their baseline.
+const COMMAND_NAMES: [&str; 5] =
+    ["trivial program beside commands", "way task claim", "way task checkpoint", "way task heartbeat", "way task next"];
+
+/// Commands on the largest store, for their memory and the bytes that they write.
+const COMMANDS: [(&str, &[&str]); 8] = [
+    ("way status", &["status"]),
+    ("way task list", &["task", "list", "--repo", "all", "--limit", "50"]),
+    ("way task next", &["task", "next", "--repo", "all"]),
+    ("way workflow list", &["workflow", "list", "--limit", "50"]),
+    ("way events", &["events", "--limit", "50"]),
+    ("way db info", &["db", "info"]),
+    ("way agent register", &["agent", "register"]),
+    ("way task claim", &["task", "claim", "--repo", "all"]),
+];
+
 pub(super) fn measure(options: &Options) -> Result {
-    let scratch = Scratch::prepare()?;
+    let scratch = Scratch::prepare(options)?;
     let program = scratch.program("operations")?;
     let dir = scratch.dir.join("store");
     create_dir(&dir)?;
     remove_files(&dir, "fresh-")?;
-    let rounds = options.rounds.unwrap_or(ROUNDS);
-    let bench = Bench { scratch: &scratch, program, dir, rounds };
+    let bench = Bench { scratch: &scratch, program, dir, options };
     let mut table = Table::default();
     let mut files = |name: &str| Ok(bench.dir.join(format!("{name}.db")).display().to_string());
-    bench.add(&mut table, "SQLite", &mut files)?;
-    bench.add_processes(&mut table, &files("fresh-processes")?)?;
-    let mut missing = Ok(());
-    match Server::start(&bench) {
-        Ok(mut server) => {
-            bench.add(&mut table, "PostgreSQL", &mut |_| server.schema())?;
-            match pgbench() {
-                Some(pgbench) => bench.add_crowd(&mut table, &mut server, &pgbench)?,
-                None => missing = Err("pgbench IS NOT INSTALLED: no comparison of claims with it"),
-            }
-        }
-        Err(error) => {
-            eprintln!("{error}");
-            missing = Err("PostgreSQL IS NOT INSTALLED: NOTHING was measured on it");
-        }
+    bench.add(&mut table, "SQLite", &mut files);
+    bench.add_processes(&mut table);
+    let mut cases = Cases::default();
+    if COMMANDS.iter().any(|(name, _)| options.wants(&bench.command_name(name))) {
+        bench.measure_commands(&mut cases).unwrap_or_else(|error| table.fail(format!("commands: {error}")));
     }
-    let reported = table.report(options.enforce);
-    if let Err(missing) = missing {
-        println!("{missing}");
-        if options.enforce {
-            return Err(missing.to_owned());
-        }
+    if bench.wants_postgres() {
+        bench.add_postgres(&mut table);
     }
-    reported
+    let records = [table.records(), cases.records()].concat();
+    results::save(&scratch, options, &records, &[table.failures(), cases.failures()].concat())?;
+    table.report(options.enforce).and(if cases.records().is_empty() { Ok(()) } else { cases.report(options.enforce) })
 }
 
 struct Bench<'a> {
@@ -80,54 +100,168 @@ struct Bench<'a> {
     /// The example of the library.
     program: PathBuf,
     dir: PathBuf,
-    rounds: u32,
+    options: &'a Options,
 }
 
 impl Bench<'_> {
+    fn rounds(&self) -> u32 {
+        self.options.rounds(ROUNDS, QUICK_ROUNDS)
+    }
+
+    fn sizes(&self) -> &'static [u32] {
+        self.options.pick(SIZES, QUICK_SIZES)
+    }
+
+    fn seconds(&self) -> String {
+        self.options.pick(SECONDS, 1).to_string()
+    }
+
+    /// Returns the name of a command on the largest store.
+    fn command_name(&self, name: &str) -> String {
+        format!("{name} on SQLite, {}", thousands(self.largest().into()))
+    }
+
+    fn largest(&self) -> u32 {
+        self.sizes().last().copied().unwrap_or_default()
+    }
+
+    /// Returns whether any of these rows is measured on a database.
+    fn wants(&self, names: &[&str], database: &str) -> bool {
+        names.iter().any(|name| self.options.wants(&format!("{name} on {database}")))
+    }
+
     /// Adds the measurements of both databases. `store` returns a store by its purpose.
-    fn add(&self, table: &mut Table, database: &str, store: &mut dyn FnMut(&str) -> Result<String>) -> Result {
-        table.title(format!("{database}, in process"));
-        table.extend(self.run(&["run", &store("fresh-operations")?, &self.rounds.to_string()])?);
-
-        table.title(format!("{database}, claims in stores of several sizes"));
-        let rounds = self.rounds.to_string();
-        let mut args = vec!["grow".to_owned(), rounds.clone()];
-        for size in SIZES {
-            args.extend([size.to_owned(), store(&format!("tasks-{size}"))?]);
+    fn add(&self, table: &mut Table, database: &str, store: &mut dyn FnMut(&str) -> Result<String>) {
+        let named = |mut row: Row| {
+            row.name = match row.name.rsplit_once(", ") {
+                Some((name, size)) => format!("{name} on {database}, {}", thousands(size.parse().unwrap_or_default())),
+                None => format!("{} on {database}", row.name),
+            };
+            row
+        };
+        let rounds = self.rounds().to_string();
+        if self.wants(&OPERATIONS, database) {
+            table.section(&format!("{database}, in process"), || {
+                let rows = self.run(&["run", &store("fresh-operations")?, &rounds])?;
+                Ok(rows.into_iter().map(named).collect())
+            });
         }
-        let args: Vec<&str> = args.iter().map(String::as_str).collect();
-        let mut sizes = self.run(&args)?;
-        let (name, least) = sizes.first().map(|row| (row.name.clone(), row.median())).ok_or("no size was measured")?;
-        for row in &mut sizes[1..] {
-            row.compare(row.median().as_secs_f64() / least.as_secs_f64(), Some(Bar::AtMost(GROWTH_BAR)), &name);
+        let sizes: Vec<String> = self.sizes().iter().map(|size| thousands((*size).into())).collect();
+        let is_wanted =
+            |name: &&str| sizes.iter().any(|size| self.options.wants(&format!("{name} on {database}, {size}")));
+        if GROWING.iter().any(is_wanted) || self.options.wants(&format!("bytes per task on {database}")) {
+            table.section(&format!("{database}, in stores of several sizes"), || {
+                let mut args = vec!["grow".to_owned(), rounds.clone()];
+                for size in self.sizes() {
+                    args.extend([size.to_string(), store(&format!("tasks-{size}"))?]);
+                }
+                let args: Vec<&str> = args.iter().map(String::as_str).collect();
+                let mut rows: Vec<Row> = self.run(&args)?.into_iter().map(named).collect();
+                let least: Vec<(String, Duration)> =
+                    rows.iter().take(GROWING.len()).map(|row| (row.name.clone(), row.median())).collect();
+                for row in &mut rows[GROWING.len()..] {
+                    let operation = row.name.split(", ").next().unwrap_or_default().to_owned();
+                    let Some((name, least)) = least.iter().find(|(name, _)| name.starts_with(&operation)) else {
+                        continue;
+                    };
+                    row.compare(row.median().as_secs_f64() / least.as_secs_f64(), Some(Bar::AtMost(GROWTH_BAR)), name);
+                }
+                if let Some(largest) = args.last() {
+                    let bytes = self.bytes(largest)? / f64::from(self.largest());
+                    rows.push(Row::with_value(format!("bytes per task on {database}"), bytes, "bytes"));
+                }
+                Ok(rows)
+            });
         }
-        table.extend(sizes);
-
-        table.title(format!("{database}, context of a task with {CHECKPOINTS} checkpoints"));
-        let mut contexts = self.run(&["context", &store("fresh-context")?, CHECKPOINTS, &rounds])?;
-        for row in &mut contexts {
-            let ratio = row.median().as_secs_f64() / CONTEXT_BAR.as_secs_f64();
-            row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("{CONTEXT_BAR:?}"));
+        if self.wants(&["context"], database) {
+            let checkpoints = self.options.pick(CHECKPOINTS, QUICK_CHECKPOINTS).to_string();
+            table.section(&format!("{database}, context of a task with {checkpoints} checkpoints"), || {
+                let mut contexts = self.run(&["context", &store("fresh-context")?, &checkpoints, &rounds])?;
+                for row in &mut contexts {
+                    let ratio = row.median().as_secs_f64() / CONTEXT_BAR.as_secs_f64();
+                    row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("{CONTEXT_BAR:?}"));
+                }
+                Ok(contexts.into_iter().map(named).collect())
+            });
         }
-        table.extend(contexts);
+        if self.wants(&COMMAND_NAMES, database) {
+            table.section(&format!("{database}, as whole commands"), || {
+                Ok(self.commands(&store("fresh-commands")?)?.into_iter().map(named).collect())
+            });
+        }
+    }
 
-        table.title(format!("{database}, as whole commands"));
-        table.extend(self.commands(&store("fresh-commands")?)?);
-        Ok(())
+    /// Returns the bytes of a store on the disk.
+    fn bytes(&self, store: &str) -> Result<f64> {
+        if store.starts_with("postgres://") {
+            let output = Command::new(&self.program).args(["size", store]).output();
+            let printed = stdout_of(&output.map_err(|error| error.to_string())?)?;
+            return printed.trim().parse().map_err(|_| format!("no number: {printed}"));
+        }
+        let (path, name) = (Path::new(store), Path::new(store).file_name().unwrap_or_default());
+        let bytes = bytes_in(path.parent().unwrap_or(path), &name.to_string_lossy())?;
+        #[expect(clippy::cast_precision_loss, reason = "the size of a file")]
+        Ok(bytes as f64)
+    }
+
+    /// Measures commands on the largest store: their memory, and the bytes that they write.
+    fn measure_commands<'a>(&'a self, cases: &mut Cases<'a>) -> Result {
+        let store = self.dir.join(format!("tasks-{}.db", self.largest()));
+        let (rounds, size) = (self.rounds().to_string(), self.largest().to_string());
+        self.run(&["refill", &store.display().to_string(), &size, &rounds])?;
+        let repo = self.scratch.repository("repo")?;
+        for (name, args) in COMMANDS {
+            let (repo, store) = (repo.clone(), store.clone());
+            let mut number = 0;
+            cases.program(self.command_name(name), None, move || {
+                number += 1;
+                // An agent of its own for each claim.
+                let agent = if args.contains(&"claim") { format!("claimer-{number}") } else { "bench".to_owned() };
+                let mut command = self.scratch.way(&repo, ["--quiet", "--db"]);
+                command.arg(&store).args(["--agent", &agent]).args(args);
+                Ok(command)
+            });
+        }
+        cases.measure(self.options, self.options.rounds(20, 2))
+    }
+
+    fn wants_postgres(&self) -> bool {
+        let all = [&OPERATIONS[..], &GROWING, &COMMAND_NAMES, &["context", "bytes per task", "claims"]].concat();
+        let sizes = self.sizes().iter().map(|size| thousands((*size).into()));
+        self.wants(&all, "PostgreSQL")
+            || sizes
+                .into_iter()
+                .any(|size| GROWING.iter().any(|name| self.options.wants(&format!("{name} on PostgreSQL, {size}"))))
+    }
+
+    fn add_postgres(&self, table: &mut Table) {
+        let mut server = match Server::start(self) {
+            Ok(server) => server,
+            Err(error) => {
+                return table.fail(format!("PostgreSQL is not installed, nothing was measured on it: {error}"));
+            }
+        };
+        self.add(table, "PostgreSQL", &mut |_| server.schema());
+        if self.wants(&["claims"], "PostgreSQL") {
+            match pgbench() {
+                Some(pgbench) => self.add_crowd(table, &mut server, &pgbench),
+                None => table.fail("pgbench is not installed: no comparison of claims with it".to_owned()),
+            }
+        }
     }
 
     /// Runs the usual commands of an agent, one after the other in every round.
     fn commands(&self, store: &str) -> Result<Vec<Row>> {
         // More than are claimed, so that there is always a next one.
-        let tasks = (self.rounds + 2).to_string();
+        let rounds = self.rounds();
+        let tasks = (rounds + 2).to_string();
         self.run(&["fill", store, &tasks, &tasks])?;
         let repo = &self.scratch.repository("repo")?;
         let way = |args: &[&str]| {
             self.scratch.way(repo, [&["--quiet", "--db", store, "--agent", "bench", "task"], args].concat())
         };
-        let names = ["trivial program", "way task claim", "way task checkpoint", "way task heartbeat", "way task next"];
-        let mut rows = names.map(|name| Row::new(name.to_owned()));
-        for number in FIRST_TASK..=FIRST_TASK + self.rounds {
+        let mut rows = COMMAND_NAMES.map(|name| Row::new(name.to_owned()));
+        for number in FIRST_TASK..=FIRST_TASK + rounds {
             let task = &format!("tk_00000{number}");
             let commands = [
                 self.scratch.command(&self.scratch.trivial, repo),
@@ -148,19 +282,31 @@ impl Bench<'_> {
         }
         let trivial = rows[0].median();
         for row in &mut rows[1..] {
-            row.compare(row.median().as_secs_f64() / trivial.as_secs_f64(), None, names[0]);
+            row.compare(row.median().as_secs_f64() / trivial.as_secs_f64(), None, COMMAND_NAMES[0]);
         }
         Ok(rows.into())
     }
 
     /// Adds many processes that claim, checkpoint and finish on one store.
-    fn add_processes(&self, table: &mut Table, store: &str) -> Result {
-        table.title(format!("SQLite, {PROCESSES} processes that claim, checkpoint and finish for {SECONDS} s"));
+    fn add_processes(&self, table: &mut Table) {
+        for processes in PROCESSES {
+            let names = [PROCESSES_ROW, FAIRNESS_ROW, WAIT_ROW].map(|name| format!("{name}, {processes}"));
+            if names.iter().any(|name| self.options.wants(name)) {
+                let title =
+                    format!("SQLite, {processes} processes that claim, checkpoint and finish for {} s", self.seconds());
+                table.section(&title, || self.processes(processes));
+            }
+        }
+    }
+
+    fn processes(&self, processes: usize) -> Result<Vec<Row>> {
+        let store = self.dir.join(format!("fresh-processes-{processes}.db")).display().to_string();
+        let store = store.as_str();
         self.run(&["fill", store, CROWD_TASKS, CROWD_TASKS])?;
         let mut crowd = Vec::new();
-        for number in 0..PROCESSES {
+        for number in 0..processes {
             let mut command = Command::new(&self.program);
-            command.args(["mix", store, &format!("agent {number}"), SECONDS]);
+            command.args(["mix", store, &format!("agent {number}"), &self.seconds()]);
             let child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
             let mut child = child.map_err(|error| error.to_string())?;
             let stdout = child.stdout.take().ok_or("a process without output")?;
@@ -176,7 +322,7 @@ impl Bench<'_> {
         for (child, _) in &mut crowd {
             drop(child.stdin.take());
         }
-        let mut all = Row::new("claim, checkpoint, finish".to_owned());
+        let mut all = Row::new(format!("{PROCESSES_ROW}, {processes}"));
         let mut served = Vec::new();
         for (child, lines) in &mut crowd {
             let row = Row::parse(&next(lines)?)?;
@@ -186,23 +332,29 @@ impl Bench<'_> {
             child.wait().map_err(|error| error.to_string())?;
         }
         let (sum, squares) = (served.iter().sum::<f64>(), served.iter().map(|count| count * count).sum::<f64>());
-        let jain = sum * sum / (squares * f64::from(u32::try_from(PROCESSES).unwrap_or(u32::MAX)));
-        let mut fairness = Row::new("fairness (Jain index)".to_owned());
-        fairness.compare(jain, Some(Bar::AtLeast(FAIRNESS_BAR)), "equal shares");
-        let mut longest = Row::new("longest wait".to_owned());
+        let jain = sum * sum / (squares * f64::from(u32::try_from(processes).unwrap_or(u32::MAX)));
+        let mut fairness = Row::with_value(format!("{FAIRNESS_ROW}, {processes}"), jain, "");
+        let mut longest = Row::new(format!("{WAIT_ROW}, {processes}"));
         longest.push(all.times.iter().max().copied().unwrap_or_default());
-        longest.compare(longest.all.as_secs_f64() / WAIT_BAR.as_secs_f64(), Some(Bar::AtMost(1.0)), "2 s");
-        table.extend([all, fairness, longest]);
-        Ok(())
+        if Some(&processes) == PROCESSES.last() {
+            fairness.compare(jain, Some(Bar::AtLeast(FAIRNESS_BAR)), "equal shares");
+            longest.compare(longest.all.as_secs_f64() / WAIT_BAR.as_secs_f64(), Some(Bar::AtMost(1.0)), "2 s");
+        }
+        Ok(vec![all, fairness, longest])
     }
 
     /// Adds claims on many connections, compared with pgbench and the same statements.
-    fn add_crowd(&self, table: &mut Table, server: &mut Server, pgbench: &Path) -> Result {
-        table.title(format!("PostgreSQL, claims on {CONNECTIONS} connections, {ALTERNATING_RUNS} alternating runs"));
+    fn add_crowd(&self, table: &mut Table, server: &mut Server, pgbench: &Path) {
+        let runs = self.options.pick(ALTERNATING_RUNS, 1);
+        let title = format!("PostgreSQL, claims on {CONNECTIONS} connections, alternating with pgbench");
+        table.section(&title, || self.crowd(server, pgbench, runs));
+    }
+
+    fn crowd(&self, server: &mut Server, pgbench: &Path, runs: usize) -> Result<Vec<Row>> {
         let [mut claims_row, mut pgbench_row] =
-            ["claims", "pgbench, the same statements"].map(|name| Row::new(name.to_owned()));
-        let (mut ratios, mut duplicates) = (Vec::new(), Row::new("claimed twice".to_owned()));
-        for _ in 0..ALTERNATING_RUNS {
+            ["claims on PostgreSQL", "pgbench, the same statements"].map(|name| Row::new(name.to_owned()));
+        let (mut ratios, mut duplicates) = (Vec::new(), Row::new("claimed twice on PostgreSQL".to_owned()));
+        for _ in 0..runs {
             let crowded = |server: &mut Server| -> Result<String> {
                 let schema = server.schema()?;
                 self.run(&["fill", &schema, CROWD_TASKS, CROWD_TASKS])?;
@@ -210,7 +362,7 @@ impl Bench<'_> {
                 Ok(schema)
             };
             let schema = crowded(server)?;
-            let rows = self.run(&["crowd", &schema, CONNECTIONS, SECONDS])?;
+            let rows = self.run(&["crowd", &schema, CONNECTIONS, &self.seconds()])?;
             let [claims, twice] = rows.as_slice() else { return Err("unexpected output of the example".to_owned()) };
             duplicates.all += twice.all;
 
@@ -226,18 +378,26 @@ impl Bench<'_> {
             pgbench_row.merge(&statements);
         }
         ratios.sort_by(f64::total_cmp);
-        claims_row.compare(ratios[ALTERNATING_RUNS / 2], Some(Bar::AtLeast(CROWD_BAR)), &pgbench_row.name);
+        claims_row.compare(ratios[runs / 2], Some(Bar::AtLeast(CROWD_BAR)), &pgbench_row.name);
         let twice = duplicates.all.as_nanos();
         duplicates.compare(if twice == 0 { 0.0 } else { 1.0 }, Some(Bar::AtMost(0.0)), "none");
-        table.extend([pgbench_row, claims_row, duplicates]);
-        Ok(())
+        Ok(vec![pgbench_row, claims_row, duplicates])
     }
 
     fn pgbench(&self, pgbench: &Path, server: &Server, url: &str, script: &Path) -> Result<Row> {
         remove_files(&self.dir, "transactions.")?;
         let mut command = Command::new(pgbench);
         command.args(["--no-vacuum", "--protocol=prepared", "--define=k=0", "--log", "--log-prefix=transactions"]);
-        command.args(["--client", CONNECTIONS, "--jobs", "2", "--time", SECONDS, "--username=postgres", "--host"]);
+        command.args([
+            "--client",
+            CONNECTIONS,
+            "--jobs",
+            "2",
+            "--time",
+            &self.seconds(),
+            "--username=postgres",
+            "--host",
+        ]);
         command.arg(&server.dir).arg("--file").arg(script).arg("postgres").current_dir(&self.dir);
         // pgbench prepares all statements before it sends the first.
         let schema = url.rsplit_once("?schema=").map_or("", |(_, schema)| schema);

@@ -7,24 +7,33 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::cases::{CaseId, Cases, at_most, beside, format_ratio};
+use super::cases::{CaseId, Cases, at_most, beside};
 use super::options::Options;
+use super::percentiles::{Bar, Row, Table};
 use super::repository;
+use super::results;
 use super::scratch::{Scratch, create_dir};
 use crate::Result;
 
 /// The time of the first `git status` depends on the fraction of the second in which the tree was created.
 const ROUNDS: u32 = 9;
+const QUICK_ROUNDS: u32 = 1;
 /// Time budget of one case. It includes creating a tree before each `git status`.
-const CASE_BUDGET: Duration = Duration::from_mins(1);
+const CASE_BUDGET: Duration = Duration::from_secs(30);
+const QUICK_BUDGET: Duration = Duration::from_secs(1);
 
 /// Number of parallel creations, and the maximum ratio to the time of git.
 const PARALLEL: usize = 20;
+const QUICK_PARALLEL: usize = 4;
 const PARALLEL_BAR: f64 = 0.5;
 
+/// Files of the repository.
+const FILES: usize = 20_000;
+const QUICK_FILES: usize = 2_000;
+
 pub(super) fn measure(options: &Options) -> Result {
-    let scratch = Scratch::prepare()?;
-    let bench = Bench::prepare(&scratch)?;
+    let scratch = Scratch::prepare(options)?;
+    let bench = Bench::prepare(&scratch, options)?;
     let bench = &bench;
     let mut cases = Cases::default();
     let worktree = cases.program("git worktree add", None, || {
@@ -34,13 +43,19 @@ pub(super) fn measure(options: &Options) -> Result {
     bench.add_clones(&mut cases, worktree);
     bench.add_workspaces(&mut cases, worktree);
     bench.add_status(&mut cases);
-    cases.measure_within(CASE_BUDGET, options.rounds.unwrap_or(ROUNDS))?;
-    let reported = cases.report(options.enforce);
-    bench.disk_cost()?;
-    let at_once = bench.at_once(options.enforce);
+    cases.measure_within(options.pick(CASE_BUDGET, QUICK_BUDGET), options, options.rounds(ROUNDS, QUICK_ROUNDS))?;
+    let mut table = Table::default();
+    if options.only.is_none() {
+        table.section("Disk usage", || bench.disk_cost());
+        let parallel = options.pick(PARALLEL, QUICK_PARALLEL);
+        table.section(&format!("{parallel} in parallel"), || bench.at_once(parallel));
+    }
+    let records = [cases.records(), table.records()].concat();
+    results::save(&scratch, options, &records, &[cases.failures(), table.failures()].concat())?;
+    let reported = cases.report(options.enforce).and(table.report(options.enforce));
     bench.clear()?;
     bench.source.parent().map_or(Ok(()), delete)?;
-    reported.and(at_once)
+    reported
 }
 
 struct Bench<'a> {
@@ -56,12 +71,16 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn prepare(scratch: &'a Scratch) -> Result<Self> {
+    fn prepare(scratch: &'a Scratch, options: &Options) -> Result<Self> {
         let program = scratch.program("workspace")?;
-        let made = scratch.dir.join("workspace-source");
+        let files = options.pick(FILES, QUICK_FILES);
+        let made = scratch.dir.join(format!("workspace-source-{files}"));
         if !made.join(".git").is_dir() {
-            eprintln!("creating a repository of 20,000 files, once");
-            repository::create(&made)?;
+            eprintln!("creating a repository of {files} files, once");
+            let unfinished = scratch.dir.join("workspace-unfinished");
+            delete(&unfinished)?;
+            repository::create(&unfinished, files)?;
+            std::fs::rename(&unfinished, &made).map_err(|error| format!("{}: {error}", made.display()))?;
         }
         let place = if has_room(Path::new(IN_MEMORY)) {
             PathBuf::from(IN_MEMORY).join("waypost-bench")
@@ -69,6 +88,8 @@ impl<'a> Bench<'a> {
             eprintln!("{IN_MEMORY} has less than 12 GB: this also measures the disk");
             scratch.dir.join("workspace-place")
         };
+        // A run that was interrupted may have left its overlays.
+        unmount(&place.join("made"));
         delete(&place)?;
         create_dir(&place)?;
         let (source, dir) = (place.join("source"), place.join("made"));
@@ -145,30 +166,31 @@ impl<'a> Bench<'a> {
         });
     }
 
-    /// Prints the disk usage of each strategy.
-    fn disk_cost(&self) -> Result {
-        println!("\ndisk cost, MB");
+    /// Returns the disk usage of each strategy.
+    fn disk_cost(&self) -> Result<Vec<Row>> {
         let target = self.fresh("worktree")?;
-        self.print_cost("git worktree add", &mut self.worktree(&target))?;
+        let mut rows = vec![self.cost("disk of git worktree add", &mut self.worktree(&target))?];
         let target = self.fresh("clone")?;
         let mut clone = self.git(&self.dir);
-        self.print_cost("git clone --local", clone.args(["clone", "-q", "--local"]).arg(&self.source).arg(target))?;
+        clone.args(["clone", "-q", "--local"]).arg(&self.source).arg(target);
+        rows.push(self.cost("disk of git clone --local", &mut clone)?);
         let dir = self.fresh("first")?;
         create_dir(&dir)?;
         let mut first = self.scratch.command(&self.program, &self.dir);
-        self.print_cost("workspace, the first", first.arg("make").arg(&self.source).arg(dir).arg("first"))?;
-        self.print_cost("workspace, the next", &mut self.workspace("make", &self.name("next"), &[]))?;
+        first.arg("make").arg(&self.source).arg(dir).arg("first");
+        rows.push(self.cost("disk of the first workspace", &mut first)?);
+        rows.push(self.cost("disk of the next workspace", &mut self.workspace("make", &self.name("next"), &[]))?);
         if self.can_mount {
-            self.print_cost("workspace, overlay", &mut self.workspace("make", &self.name("overlay"), &["overlay"]))?;
+            let mut overlay = self.workspace("make", &self.name("overlay"), &["overlay"]);
+            rows.push(self.cost("disk of an overlay", &mut overlay)?);
         }
-        Ok(())
+        Ok(rows)
     }
 
-    fn print_cost(&self, name: &str, command: &mut Command) -> Result {
+    fn cost(&self, name: &str, command: &mut Command) -> Result<Row> {
         let before = self.used()?;
         finish(command)?;
-        println!("{name:<24} {:>8.1}", (self.used()? - before) / 1e6);
-        Ok(())
+        Ok(Row::with_value(name, (self.used()? - before) / 1e6, "MB"))
     }
 
     /// Returns the used bytes of the file system.
@@ -181,22 +203,21 @@ impl<'a> Bench<'a> {
     }
 
     /// Creates many in parallel, with git and as workspaces. Every workspace must succeed.
-    fn at_once(&self, enforce: bool) -> Result {
+    fn at_once(&self, parallel: usize) -> Result<Vec<Row>> {
         self.clear()?;
         create_dir(&self.dir)?;
         finish(&mut self.workspace("make", "probe", &[]))?;
-        let names: Vec<String> = (0..PARALLEL).map(|_| self.name("at-once")).collect();
-        let (worktrees, failed) = time(names.iter().map(|name| self.worktree(&self.dir.join(name))))?;
-        let (workspaces, workspaces_failed) = time(names.iter().map(|name| self.workspace("make", name, &[])))?;
-        let ratio = workspaces / worktrees;
-        let is_missed = ratio > PARALLEL_BAR || workspaces_failed > 0;
-        println!("\n{PARALLEL} in parallel: git worktree add {worktrees:.2} s ({failed} failed)");
-        println!(
-            "{PARALLEL} in parallel: workspaces {workspaces:.2} s ({workspaces_failed} failed), ratio {} (bar {PARALLEL_BAR}){}",
-            format_ratio(ratio),
-            if is_missed { "  MISSED" } else { "" }
-        );
-        if enforce && is_missed { Err(format!("bar missed: {PARALLEL} in parallel")) } else { Ok(()) }
+        let names: Vec<String> = (0..parallel).map(|_| self.name("at-once")).collect();
+        let (git, git_failed) = time(names.iter().map(|name| self.worktree(&self.dir.join(name))))?;
+        let (ours, failed) = time(names.iter().map(|name| self.workspace("make", name, &[])))?;
+        if failed > 0 {
+            return Err(format!("{failed} of {parallel} workspaces failed"));
+        }
+        let worktrees =
+            Row::with_value(format!("git worktree add, {parallel} in parallel, {git_failed} failed"), git, "s");
+        let mut workspaces = Row::with_value(format!("workspaces, {parallel} in parallel"), ours, "s");
+        workspaces.compare(ours / git, Some(Bar::AtMost(PARALLEL_BAR)), "git worktree add");
+        Ok(vec![worktrees, workspaces])
     }
 
     /// Returns a new name. Creating files where many were just deleted is slow on some file systems.
@@ -225,10 +246,7 @@ impl<'a> Bench<'a> {
 
     /// Removes all created trees.
     fn clear(&self) -> Result {
-        for path in std::fs::read_dir(self.dir.join("workspaces")).into_iter().flatten().flatten() {
-            // Unmount overlays first. A missing mount is not an error.
-            let _ = Command::new("umount").arg(path.path().join("workspace")).stderr(Stdio::null()).status();
-        }
+        unmount(&self.dir);
         if self.dir.exists() {
             delete(&self.dir)?;
         }
@@ -249,6 +267,13 @@ impl<'a> Bench<'a> {
 
     fn git(&self, dir: &Path) -> Command {
         self.scratch.command(Path::new("git"), dir)
+    }
+}
+
+/// Unmounts the overlays of a directory. A missing mount is not an error.
+fn unmount(dir: &Path) {
+    for path in std::fs::read_dir(dir.join("workspaces")).into_iter().flatten().flatten() {
+        let _ = Command::new("umount").arg(path.path().join("workspace")).stderr(Stdio::null()).status();
     }
 }
 

@@ -23,6 +23,7 @@ const LOADS: usize = 5;
 const EVENTS: u32 = 20;
 /// An hour with an event a second, as fast as the server takes them.
 const HOUR_OF_EVENTS: u32 = 3_600;
+const QUICK_EVENTS: u32 = 100;
 
 /// The most bytes of the page's files, first render in ms, event to pixel in ms (95 of 100), and growth of memory.
 const MAX_PAGE_KB: f64 = 160.0;
@@ -44,7 +45,7 @@ struct Row {
 
 fn main() -> Result<(), Box<dyn Error>> {
     let args: Vec<String> = std::env::args().skip(1).collect();
-    let way = args.first().ok_or("usage: bench-dashboard WAY [--enforce]")?;
+    let way = args.first().ok_or("usage: bench-dashboard WAY [--enforce] [--quick]")?;
     let bench = Bench::new(way)?;
     let browser = Browser::start(&bench.sandbox.path(""));
     browser.go(bench.said["login"].as_str().ok_or("no address to log in")?);
@@ -54,7 +55,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut rows = Vec::new();
     bench.measure_loads(&browser, &mut rows);
     bench.measure_events(&browser, &mut rows)?;
-    bench.measure_memory(&browser, &mut rows)?;
+    let is_quick = args.iter().any(|arg| arg == "--quick");
+    bench.measure_memory(&browser, &mut rows, if is_quick { QUICK_EVENTS } else { HOUR_OF_EVENTS })?;
     let mut is_missed = false;
     for Row { name, value, unit, bar } in &rows {
         let over = bar.is_some_and(|bar| *value > bar);
@@ -204,7 +206,7 @@ impl Bench {
     }
 
     /// Measures the memory of the page before and after an hour of events.
-    fn measure_memory(&self, browser: &Browser, rows: &mut Vec<Row>) -> Result<(), Box<dyn Error>> {
+    fn measure_memory(&self, browser: &Browser, rows: &mut Vec<Row>, events: u32) -> Result<(), Box<dyn Error>> {
         let heap = || {
             let _ = browser.tools("HeapProfiler.collectGarbage", &json!({}));
             browser.tools("Runtime.getHeapUsage", &json!({}))["usedSize"].as_f64().unwrap_or_default() / 1e6
@@ -215,7 +217,7 @@ impl Bench {
         browser.wait_for("Needs you");
         let before = heap();
         let start = Instant::now();
-        for number in 0..HOUR_OF_EVENTS {
+        for number in 0..events {
             let task = format!("t{}-{}", number % WORKFLOWS, 50 + number % 50);
             self.patch(&format!("/api/v1/tasks/{task}"), &json!({ "priority": number % 5 }))?;
         }
@@ -223,7 +225,7 @@ impl Bench {
         browser.until("the page is quiet", || browser.run("return performance.now()").is_number());
         let after = heap();
         rows.push(Row { name: "JavaScript memory before".to_owned(), value: before, unit: "MB", bar: None });
-        let name = format!("JavaScript memory after 3,600 events in {seconds:.0} s");
+        let name = format!("JavaScript memory after {events} events in {seconds:.0} s");
         rows.push(Row { name, value: after, unit: "MB", bar: Some(before * MAX_HEAP_GROWTH) });
         Ok(())
     }

@@ -52,6 +52,16 @@ pub(crate) fn refill(store: &str, tasks: u32, wanted: u32) -> Result {
     fill(store, tasks, (tasks / 20).max(wanted * 2).min(tasks))
 }
 
+/// Prints the bytes of all tables of a schema with their indexes.
+pub(crate) fn print_size(url: &str) -> Result {
+    let (mut client, schema) = connect(url)?;
+    let sum = "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
+        JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'";
+    let bytes: i64 = client.query_one(sum, &[&schema])?.get(0);
+    println!("{bytes}");
+    Ok(())
+}
+
 /// Registers agents, one for every number after [`BEFORE`].
 pub(crate) fn agents(url: &str, count: u32) -> Result {
     let (mut client, schema) = connect(url)?;

@@ -20,8 +20,8 @@ use waypost_core::engine;
 use waypost_core::id::Entropy;
 use waypost_core::model::{CheckpointKind, Repository, Vcs, Worktree};
 use waypost_core::op::{
-    AddCheckpoint, AddWorkflow, ClaimTask, FinishTask, Heartbeat, ListNextTasks, Operation, PlanWorkflow, SendMessage,
-    ShowContext, StartWorkflow, StoreOperation,
+    AddCheckpoint, AddWorkflow, ClaimTask, FinishTask, Heartbeat, ListNextTasks, ListTasks, Operation, PlanWorkflow,
+    SendMessage, ShowContext, StartWorkflow, StoreOperation,
 };
 use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
@@ -37,6 +37,8 @@ type Result<T = (), E = Box<dyn Error>> = std::result::Result<T, E>;
 const USAGE: &str = "server
 run STORE ROUNDS
 fill STORE TASKS PENDING
+refill STORE TASKS WANTED
+size URL
 agents URL COUNT
 grow ROUNDS (TASKS STORE)...
 context STORE CHECKPOINTS ROUNDS
@@ -51,6 +53,8 @@ fn main() -> Result {
         ["server"] => server(),
         ["run", store, rounds] => run(store, rounds.parse()?),
         ["fill", store, tasks, pending] => fill::fill(store, tasks.parse()?, pending.parse()?),
+        ["refill", store, tasks, wanted] => fill::refill(store, tasks.parse()?, wanted.parse()?),
+        ["size", url] => fill::print_size(url),
         ["agents", url, count] => fill::agents(url, count.parse()?),
         ["grow", rounds, stores @ ..] => grow(rounds.parse()?, stores),
         ["context", store, checkpoints, rounds] => context(store, checkpoints.parse()?, rounds.parse()?),
@@ -103,7 +107,7 @@ fn run(store: &str, rounds: u32) -> Result {
     Ok(())
 }
 
-/// Claims in stores of several sizes, alternating between them.
+/// Claims, finishes and lists tasks in stores of several sizes, alternating between them.
 fn grow(rounds: u32, stores: &[&str]) -> Result {
     let mut benches = Vec::new();
     for pair in stores.chunks(2) {
@@ -114,13 +118,16 @@ fn grow(rounds: u32, stores: &[&str]) -> Result {
         // A warm-up, so that all stores have prepared their statements.
         let claimed = bench.claim()?;
         bench.finish(claimed.task.task.id.as_str(), Some(claimed.lease.epoch))?;
-        benches.push((format!("claim, {tasks} tasks"), bench));
+        bench.read(list())?;
+        benches.push((tasks, bench));
     }
     let mut rows = Rows::default();
     for _ in 1..rounds {
-        for (name, bench) in &mut benches {
-            let claimed = rows.time(name, || bench.claim())?;
-            bench.finish(claimed.task.task.id.as_str(), Some(claimed.lease.epoch))?;
+        for (tasks, bench) in &mut benches {
+            let claimed = rows.time(&format!("claim, {tasks}"), || bench.claim())?;
+            let (task, epoch) = (claimed.task.task.id.to_string(), Some(claimed.lease.epoch));
+            rows.time(&format!("finish, {tasks}"), || bench.finish(&task, epoch))?;
+            rows.time(&format!("list 50 tasks, {tasks}"), || bench.read(list()))?;
         }
     }
     rows.print();
@@ -255,6 +262,19 @@ fn plan() -> Plan {
         ..PlannedTask::default()
     };
     Plan { tasks: (0..50).map(task).collect(), ..Plan::default() }
+}
+
+fn list() -> ListTasks {
+    ListTasks {
+        workflow: None,
+        statuses: Vec::new(),
+        claimable: false,
+        worktree_id: None,
+        repository: None,
+        here: false,
+        after: None,
+        limit: 50,
+    }
 }
 
 fn claim() -> ClaimTask {
