@@ -4,8 +4,10 @@
 //! kept as it is, in a private file of the owner, so that the owner's commands can send it.
 
 use std::io::{ErrorKind, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::access::{Grant, Role};
 use serde::{Deserialize, Serialize};
@@ -69,6 +71,9 @@ pub struct Tokens {
     file: PathBuf,
     own: Option<PathBuf>,
     clock: Box<dyn Clock + Send + Sync>,
+    /// What a server has read from the two files: it looks a token up for each request.
+    in_file: Unchanged<Vec<Token>>,
+    in_owner_file: Unchanged<Option<String>>,
 }
 
 impl Tokens {
@@ -86,6 +91,8 @@ impl Tokens {
             file: dir.join("tokens.json"),
             own: place.in_home("token").map(|(path, _)| path),
             clock: clock(&place.variables)?,
+            in_file: Unchanged::new(SETTLED_AFTER),
+            in_owner_file: Unchanged::new(SETTLED_AFTER),
         })
     }
 
@@ -166,14 +173,14 @@ impl Tokens {
         }
     }
 
-    /// Returns the rights of a secret. It reads the files each time, so that revoking takes effect at once.
+    /// Returns the rights of a secret. It looks at the files each time, so that revoking takes effect at once.
     pub fn lookup(&self, secret: &str) -> Option<Grant> {
         let (presented, now) = (hash(secret), self.clock.now());
         if self.owner_hash().is_some_and(|own| is_equal(&own, &presented)) {
             return Some(Grant::owner(OWNER_TOKEN_ID));
         }
         // An unreadable file grants no access.
-        let tokens = read(&self.file).unwrap_or_default();
+        let tokens = self.in_file.get(&self.file, || read(&self.file)).unwrap_or_default();
         let token = tokens.into_iter().find(|token| is_equal(&token.hash, &presented))?;
         let Token { id, role, agent, task, expires_at, .. } = token;
         expires_at.is_none_or(|end| now < end).then_some(Grant { token: id, role, agent, task })
@@ -187,9 +194,13 @@ impl Tokens {
 
     /// Returns the hash of the owner's token. None if its file is missing or not private.
     pub fn owner_hash(&self) -> Option<String> {
-        let path = self.own.as_deref().filter(|path| check_owner_file(path).is_ok())?;
-        let secret = std::fs::read_to_string(path).ok()?;
-        (secret.trim().len() > PREFIX.len()).then(|| hash(secret.trim()))
+        let path = self.own.as_deref()?;
+        let read = || {
+            check_owner_file(path)?;
+            let secret = std::fs::read_to_string(path).map_err(cannot("read", path))?;
+            Ok((secret.trim().len() > PREFIX.len()).then(|| hash(secret.trim())))
+        };
+        self.in_owner_file.get(path, read).ok().flatten()
     }
 
     fn require_owner_file(&self) -> Result<&Path> {
@@ -213,6 +224,60 @@ impl Tokens {
             .map_err(|error| Error::internal("cannot write tokens as JSON").because(error))?;
         replace(&self.file, &content, 0o600).map_err(cannot("write", &self.file))?;
         Ok(answer)
+    }
+}
+
+/// A file whose metadata stayed the same for this long has the content that was read since: file systems count time in steps
+/// of some milliseconds, and a second change within a step would not show.
+const SETTLED_AFTER: Duration = Duration::from_secs(1);
+
+/// The content of a file, which is read again when the file's metadata changed, and until they have settled.
+struct Unchanged<T> {
+    settled_after: Duration,
+    seen: Mutex<Option<Seen<T>>>,
+}
+
+struct Seen<T> {
+    stamp: Stamp,
+    since: Instant,
+    /// The content, if it was read when the metadata had settled.
+    content: Option<T>,
+}
+
+/// Device, inode, size, owner, mode, and the times of the last change of content and metadata.
+type Stamp = ([u64; 3], [u32; 2], [i64; 4]);
+
+impl<T: Clone> Unchanged<T> {
+    fn new(settled_after: Duration) -> Unchanged<T> {
+        Unchanged { settled_after, seen: Mutex::default() }
+    }
+
+    fn get(&self, path: &Path, read: impl FnOnce() -> Result<T>) -> Result<T> {
+        // Before it is read: if it changes in between, the next call finds other metadata.
+        let Ok(found) = std::fs::symlink_metadata(path) else { return read() };
+        let stamp = (
+            [found.dev(), found.ino(), found.size()],
+            [found.uid(), found.mode()],
+            [found.mtime(), found.mtime_nsec(), found.ctime(), found.ctime_nsec()],
+        );
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        match &mut *seen {
+            Some(seen) if seen.stamp == stamp => {
+                if let Some(content) = &seen.content {
+                    return Ok(content.clone());
+                }
+                let content = read()?;
+                if seen.since.elapsed() > self.settled_after {
+                    seen.content = Some(content.clone());
+                }
+                Ok(content)
+            }
+            _ => {
+                *seen = Some(Seen { stamp, since: Instant::now(), content: None });
+                drop(seen);
+                read()
+            }
+        }
     }
 }
 
@@ -288,10 +353,69 @@ pub fn hash(secret: &str) -> String {
 
 /// Writes bytes in hexadecimal.
 pub fn hex(bytes: &[u8]) -> String {
-    bytes.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"))
+    const DIGITS: &[u8; 16] = b"0123456789abcdef";
+    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
 }
 
 /// Compares two hashes in constant time.
 pub(crate) fn is_equal(one: &str, other: &str) -> bool {
     one.len() == other.len() && one.bytes().zip(other.bytes()).fold(0, |differs, (a, b)| differs | (a ^ b)) == 0
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt as _;
+
+    use super::*;
+
+    #[test]
+    fn bytes_are_written_in_hexadecimal() {
+        assert_eq!(hex(&[0, 9, 10, 0xf0, 255]), "00090af0ff");
+        assert_eq!(hex(&[]), "");
+    }
+
+    #[test]
+    fn a_file_is_read_again_when_it_changes_and_not_when_it_has_settled() {
+        let sandbox = waypost_testkit::Sandbox::new("");
+        let path = sandbox.path("file");
+        let (cached, reads) = (Unchanged::new(Duration::ZERO), std::cell::Cell::new(0));
+        let get = || {
+            let read = || {
+                reads.set(reads.get() + 1);
+                std::fs::read_to_string(&path).map_err(cannot("read", &path))
+            };
+            cached.get(&path, read).map_err(|error| error.kind())
+        };
+        assert_eq!(get(), Err(waypost_core::Kind::Unavailable), "there is no file");
+        sandbox.write("file", "one");
+        for _ in 0..5 {
+            assert_eq!(get().unwrap(), "one");
+        }
+        assert_eq!(reads.get(), 3, "when it is missing, when it is new, and once more");
+        // In place, replaced by another file, with other rights, and deleted.
+        sandbox.write("file", "three");
+        assert_eq!(get().unwrap(), "three");
+        waypost_fs::replace(&path, b"other", 0o600).unwrap();
+        assert_eq!([get().unwrap(), get().unwrap(), get().unwrap()], ["other", "other", "other"]);
+        let before = reads.get();
+        std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o644)).unwrap();
+        assert_eq!((get().unwrap().as_str(), reads.get()), ("other", before + 1));
+        std::fs::remove_file(&path).unwrap();
+        assert!(get().is_err());
+    }
+
+    #[test]
+    fn a_file_that_changed_a_moment_ago_is_read_each_time() {
+        let sandbox = waypost_testkit::Sandbox::new("");
+        let path = sandbox.path("file");
+        sandbox.write("file", "1");
+        let (cached, reads) = (Unchanged::new(Duration::from_hours(1)), std::cell::Cell::new(0));
+        for _ in 0..4 {
+            let _ = cached.get(&path, || {
+                reads.set(reads.get() + 1);
+                Ok(())
+            });
+        }
+        assert_eq!(reads.get(), 4);
+    }
 }

@@ -126,7 +126,8 @@ fn add_load(table: &mut Table, scratch: &Scratch, server: &Server, options: &Opt
             table.section(
                 &format!("Server, {connections} connections at full speed for {seconds} s, {kind}{suffix}"),
                 || {
-                    server.fill(&format!("load-{kind}-{readers}-{connections}"), connections as usize)?;
+                    // Each connection may need further tasks.
+                    server.fill(&format!("load-{kind}-{readers}-{connections}"), 10 * connections as usize)?;
                     let before = written_bytes(server.child.id());
                     let mut command = Command::new(&program);
                     command.arg(server.port.to_string()).arg(&server.token).arg(kind);

@@ -69,18 +69,10 @@ async fn client(load: &Load, number: usize, is_writer: bool) -> Result<Times> {
     stream.set_nodelay(true)?;
     let kind = if is_writer { "writer" } else { "reader" };
     let mut connection = Connection { stream, answer: Vec::new() };
-    let request = match (is_writer, load.is_heartbeat) {
+    let mut request = match (is_writer, load.is_heartbeat) {
         (false, _) => load.request("GET", "/api/v1/tasks/next?limit=1", kind, number, ""),
         (true, true) => load.request("POST", "/api/v1/heartbeat", kind, number, "{}"),
-        (true, false) => {
-            let claim = load.request("POST", "/api/v1/tasks/claim", kind, number, "{\"budget\":500}");
-            let claimed = connection.exchange(&claim).await?;
-            let claimed: Value = serde_json::from_slice(claimed)?;
-            let claimed = claimed.get("data").unwrap_or(&claimed);
-            let id = claimed["task"]["id"].as_str().ok_or_else(|| format!("no task in {claimed}"))?;
-            let body = json!({ "epoch": claimed["lease"]["epoch"], "kind": "progress", "summary": "A step is done" });
-            load.request("POST", &format!("/api/v1/tasks/{id}/checkpoint"), kind, number, &body.to_string())
-        }
+        (true, false) => claim(load, &mut connection, number).await?,
     };
     // The first request on a connection registers the agent.
     connection.exchange(&request).await?;
@@ -91,8 +83,24 @@ async fn client(load: &Load, number: usize, is_writer: bool) -> Result<Times> {
         let start = Instant::now();
         connection.exchange(&request).await?;
         times.push(start.elapsed());
+        if is_writer && !load.is_heartbeat && times.len().is_multiple_of(MAX_CHECKPOINTS) {
+            request = claim(load, &mut connection, number).await?;
+        }
     }
     Ok((times, begin.elapsed()))
+}
+
+/// A task takes at most 10,000 checkpoints.
+const MAX_CHECKPOINTS: usize = 9_000;
+
+/// Claims a task. Returns the request that adds a checkpoint to it.
+async fn claim(load: &Load, connection: &mut Connection, number: usize) -> Result<Vec<u8>> {
+    let claim = load.request("POST", "/api/v1/tasks/claim", "writer", number, "{\"budget\":500}");
+    let claimed: Value = serde_json::from_slice(connection.exchange(&claim).await?)?;
+    let claimed = claimed.get("data").unwrap_or(&claimed);
+    let id = claimed["task"]["id"].as_str().ok_or_else(|| format!("no task in {claimed}"))?;
+    let body = json!({ "epoch": claimed["lease"]["epoch"], "kind": "progress", "summary": "A step is done" });
+    Ok(load.request("POST", &format!("/api/v1/tasks/{id}/checkpoint"), "writer", number, &body.to_string()))
 }
 
 impl Load {

@@ -42,8 +42,10 @@ const OPEN_FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
 const MAX_LOG_BYTES: u64 = 64 * 4096;
 /// A store with this many commits belongs to a process that keeps it open.
 const LONG_LIVED_COMMITS: u32 = 64;
-/// The length of the log, in pages, at which SQLite checkpoints it in a process that keeps the store open.
-const LONG_LIVED_LOG_PAGES: u32 = 256;
+/// The length of the log, in pages, at which SQLite checkpoints it in a process that keeps the store open. A transaction of a
+/// busy server writes 250 pages, and a checkpoint syncs the log and the file: it must not follow every transaction. The index
+/// of the log, which such a process shares with others, finds pages in one step up to 4,062.
+const LONG_LIVED_LOG_PAGES: u32 = 2_000;
 
 /// How often a write starts over because the file was replaced while it waited for the gate.
 const MAX_REPLACEMENTS: u32 = 5;
