@@ -138,8 +138,8 @@ pub fn open_version(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
 /// The outcome of [`replace_if_unchanged`].
 #[derive(Debug)]
 pub enum Replaced {
-    /// The new version is in place and survives a power cut. This is the version that was written.
-    Durably(FileVersion),
+    /// The new version is in place, and survives a power cut if that was asked for. This is the version that was written.
+    Done(FileVersion),
     /// The new version is in place, but its directory could not be synced: a power cut may bring the old one back.
     Unsynced(io::Error),
     /// Another program changed the file after it was read. Its version stays in place.
@@ -168,11 +168,30 @@ impl Part<'_> {
     }
 }
 
+/// When a new version of a file becomes durable.
+#[derive(Clone, Copy, Debug)]
+pub enum Durability<'a> {
+    /// Before the replacement returns.
+    Now,
+    /// When the caller syncs it. Until then the new version has this second name, in the same file system.
+    Later(&'a Path),
+}
+
 /// Replaces a file durably, if it still has the version that was read.
 ///
 /// The content comes in parts, so that the caller need not copy them into one buffer. On an error the file is unchanged,
 /// or another program's version of it is beside it, where [`restore_displaced`] finds it.
 pub fn replace_if_unchanged(read: &FileVersion, content: &[Part<'_>], mode: u32) -> io::Result<Replaced> {
+    replace_with(read, content, mode, Durability::Now)
+}
+
+/// Replaces a file like [`replace_if_unchanged`], durably or not.
+pub fn replace_with(
+    read: &FileVersion,
+    content: &[Part<'_>],
+    mode: u32,
+    durability: Durability<'_>,
+) -> io::Result<Replaced> {
     let (mut file, temporary) = create_beside(&read.path, mode)?;
     let written: io::Result<(State, bool)> = (|| {
         if let Ok(existing) = std::fs::metadata(&read.path) {
@@ -182,7 +201,10 @@ pub fn replace_if_unchanged(read: &FileVersion, content: &[Part<'_>], mode: u32)
             part.write_to(&mut file)?;
         }
         let modified = antedate(&file);
-        file.sync_all()?;
+        match durability {
+            Durability::Now => file.sync_all()?,
+            Durability::Later(name) => link_over(&temporary, name)?,
+        }
         let own = State::of(&file.metadata()?);
         // A file system may store times less exactly.
         Ok((own, modified == Some(own.modified)))
@@ -194,10 +216,25 @@ pub fn replace_if_unchanged(read: &FileVersion, content: &[Part<'_>], mode: u32)
     if !is_published {
         return Ok(Replaced::Changed);
     }
-    Ok(match sync_dir(&read.path) {
-        Ok(()) => Replaced::Durably(FileVersion::written(&read.path, own, is_antedated)),
+    let synced = match durability {
+        Durability::Now => sync_dir(&read.path),
+        Durability::Later(_) => Ok(()),
+    };
+    Ok(match synced {
+        Ok(()) => Replaced::Done(FileVersion::written(&read.path, own, is_antedated)),
         Err(error) => Replaced::Unsynced(error),
     })
+}
+
+/// Gives a file a second name, which another file may have had.
+fn link_over(file: &Path, name: &Path) -> io::Result<()> {
+    let new = name.with_extension("new");
+    match std::fs::remove_file(&new) {
+        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    std::fs::hard_link(file, &new)?;
+    std::fs::rename(&new, name)
 }
 
 /// How much older than the clock a new version looks. The clock of file times ticks at least this often.
@@ -360,7 +397,7 @@ mod tests {
     use crate::replace;
 
     fn replaces(read: &FileVersion) -> bool {
-        matches!(replace_if_unchanged(read, &[Part::Bytes(b"ou"), Part::Bytes(b"rs")], 0o600).unwrap(), Replaced::Durably(now) if now.is_current())
+        matches!(replace_if_unchanged(read, &[Part::Bytes(b"ou"), Part::Bytes(b"rs")], 0o600).unwrap(), Replaced::Done(now) if now.is_current())
     }
 
     /// Writes "read" to `path` and prepares an exchange with "ours", like a process that is killed before the exchange.

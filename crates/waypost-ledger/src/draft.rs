@@ -14,7 +14,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::FileVersion;
 
-use crate::file::LedgerFile;
+use crate::file::{LedgerFile, LedgerLocks};
 use crate::index::{Index, IndexedIssue, KnownLines};
 use crate::patch::{LineChange, Patch};
 
@@ -124,21 +124,23 @@ impl<'a> Draft<'a> {
     }
 
     /// Writes the changed lines to the file, if there are any.
-    pub(crate) fn write(&self, file: &LedgerFile) -> Result<Written> {
+    pub(crate) fn write(&self, file: &LedgerFile, locks: &LedgerLocks) -> Result<Written> {
         if !self.is_changed {
             return Ok(Written::Nothing);
         }
         let seen = &self.body.seen;
+        // That a change with a key was made is recorded as soon as it is in the file, so it must be durable then.
+        let locks = Some(locks).filter(|_| self.key.is_none());
         let written = match &self.body.content {
             Content::Lines(source, patch) => {
                 // A file that cannot be read now, or is not as expected, is read as a whole.
                 let Some(splices) = patch.splices(source).ok().flatten() else { return Ok(Written::Outdated) };
                 self.key.iter().try_for_each(|key| file.begin_once(key, patch.lines()))?;
-                file.replace_lines(seen, source, patch, &splices)?
+                file.replace_lines(seen, source, patch, &splices, locks)?
             }
             Content::Whole(whole) => {
                 self.key.iter().try_for_each(|key| file.begin_once(key, whole.document.changed_lines()))?;
-                file.replace(seen, &whole.document)?
+                file.replace(seen, &whole.document, locks)?
             }
         };
         Ok(written.map_or(Written::Outdated, Written::Version))

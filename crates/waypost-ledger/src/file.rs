@@ -4,17 +4,18 @@ use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use waypost_core::ledger::document::{Document, Splitter, check_stand_in, is_marker};
 use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
 use waypost_fs::{
-    FileLock, FileVersion, Part, PrivateDir, Replaced, create_durable_dir, find_displaced, open_version, read_version,
-    replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
+    Durability, FileLock, FileVersion, Part, PrivateDir, Replaced, create_durable_dir, find_displaced, open_version,
+    read_version, replace_with, restore_displaced, scan_version, sweep_temporaries,
 };
 
+use crate::group::Group;
 use crate::intents::Intents;
 use crate::patch::{self, Patch, Splice};
 use crate::tool_locks::ToolLocks;
@@ -36,7 +37,13 @@ pub(crate) struct Source<'a> {
 
 /// The locks of one or several ledgers. While they are held, no other command changes these ledgers.
 #[derive(Debug)]
-pub struct LedgerLocks(Vec<(PathBuf, FileLock)>);
+pub struct LedgerLocks {
+    held: Vec<(PathBuf, FileLock)>,
+    /// Whether a write may become durable together with those of waiting processes.
+    is_grouped: bool,
+    /// The ledger that was written and is not durable yet, and its group.
+    unsynced: Mutex<Option<(LedgerFile, String)>>,
+}
 
 impl LedgerLocks {
     /// Acquires the locks of all these ledgers, in an order that all commands share, so that two commands never
@@ -46,12 +53,33 @@ impl LedgerLocks {
         files.sort_by(|one, other| one.lock.cmp(&other.lock));
         // Worktrees of one repository share one lock.
         files.dedup_by(|one, other| one.lock == other.lock);
-        files.into_iter().map(|file| Ok((file.lock.clone(), file.lock()?))).collect::<Result<_>>().map(LedgerLocks)
+        let held = files.into_iter().map(|file| Ok((file.lock.clone(), file.lock()?))).collect::<Result<_>>()?;
+        Ok(LedgerLocks { held, is_grouped: false, unsynced: Mutex::default() })
+    }
+
+    /// Acquires the lock of one ledger for one change, which may become durable together with those of waiting processes.
+    /// The change is durable when [`LedgerLocks::finish`] returns.
+    pub fn acquire_grouped(file: &LedgerFile) -> Result<LedgerLocks> {
+        Ok(LedgerLocks { is_grouped: true, ..LedgerLocks::acquire(&[file])? })
+    }
+
+    /// Releases the locks, and makes the change durable if it is not yet.
+    pub fn finish(self) -> Result<()> {
+        let LedgerLocks { held, unsynced, .. } = self;
+        drop(held);
+        match unsynced.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            Some((file, group)) => file.await_group(&group),
+            None => Ok(()),
+        }
+    }
+
+    fn defer(&self, file: &LedgerFile, group: String) {
+        *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner) = Some((file.clone(), group));
     }
 
     /// Returns whether the lock of a ledger is among them.
     pub(crate) fn cover(&self, file: &LedgerFile) -> bool {
-        self.0.iter().any(|(path, _)| *path == file.lock)
+        self.held.iter().any(|(path, _)| *path == file.lock)
     }
 }
 
@@ -126,7 +154,7 @@ impl LedgerFile {
         for _ in 0..MAX_WRITE_ATTEMPTS {
             let (document, seen) = self.read_version()?;
             let after = change(&document)?;
-            if after.to_bytes() == document.to_bytes() || self.replace(&seen, &after)?.is_some() {
+            if after.to_bytes() == document.to_bytes() || self.replace(&seen, &after, None)?.is_some() {
                 return Ok(after);
             }
         }
@@ -146,6 +174,7 @@ impl LedgerFile {
         self.wait_for_tools(deadline)?;
         let lock = self.acquire(self.lock_timeout)?;
         self.wait_for_tools(deadline)?;
+        self.group().recover(&self.path).map_err(|error| self.cannot_write(error))?;
         // Displaced versions that cannot be merged now stay beside the file and do not prevent the change.
         let _ = self.recover();
         self.intents().resolve().map_err(|error| self.cannot_write(error))?;
@@ -179,7 +208,41 @@ impl LedgerFile {
     fn acquire(&self, timeout: Duration) -> Result<FileLock> {
         self.lock_dir.create()?;
         sweep_temporaries(&self.lock_dir);
-        FileLock::acquire(&self.lock, timeout)
+        FileLock::acquire_queued(&self.lock, timeout)
+    }
+
+    fn group(&self) -> Group {
+        Group::beside(&self.lock)
+    }
+
+    /// Waits until the writes of a group are durable.
+    fn await_group(&self, group: &str) -> Result<()> {
+        let not_durable = |problem: Error| self.not_durable(&problem);
+        let _lock = self.acquire(self.lock_timeout).map_err(not_durable)?;
+        if self.group().is_synced(group) {
+            return Ok(());
+        }
+        self.group().sync(&self.path).map_err(|error| self.not_durable(&error))
+    }
+
+    fn not_durable(&self, cause: &dyn fmt::Display) -> Error {
+        let problem = format!("the change is in {}, but a power cut may undo it", self.path.display());
+        Error::unavailable(problem)
+            .because(cause)
+            .hint("do not repeat the change; check the disk, then make any other change, which makes both durable")
+            .outcome_unknown()
+    }
+
+    /// Puts the last durable version back if a power cut damaged the file.
+    fn recover_group(&self) -> Result<()> {
+        if !self.group().is_interrupted() {
+            return Ok(());
+        }
+        let recovered = self
+            .acquire(self.lock_timeout)
+            .and_then(|_lock| self.group().recover(&self.path).map_err(|error| self.cannot_write(error)));
+        recovered
+            .map_err(|error| error.hint("a power cut interrupted a write; run the command as the owner of the ledger"))
     }
 
     /// Waits for every change that acquired the lock before this call.
@@ -213,6 +276,7 @@ impl LedgerFile {
         }
         let _lock = self.acquire(Duration::ZERO)?;
         self.wait_for_tools(Instant::now())?;
+        self.group().recover(&self.path).map_err(|error| self.cannot_write(error))?;
         self.recover()
     }
 
@@ -237,12 +301,19 @@ impl LedgerFile {
 
     /// Replaces the file durably if it is unchanged since `seen`. Waits for version control tools that may overwrite it, then
     /// returns the version that has the change; None if the change is not in the file.
-    pub(crate) fn replace(&self, seen: &FileVersion, document: &Document) -> Result<Option<FileVersion>> {
+    ///
+    /// The change may become durable later if `locks` allow that.
+    pub(crate) fn replace(
+        &self,
+        seen: &FileVersion,
+        document: &Document,
+        locks: Option<&LedgerLocks>,
+    ) -> Result<Option<FileVersion>> {
         if let Some(dir) = self.path.parent() {
             create_durable_dir(dir).map_err(|error| self.cannot_write(error))?;
         }
         let parts: Vec<Part<'_>> = document.parts().into_iter().map(Part::Bytes).collect();
-        self.put(seen, &parts, |now| {
+        self.put(seen, &parts, locks, |now| {
             let mut changed = document.changed_lines().peekable();
             if changed.peek().is_some() { has_lines(now, changed) } else { now.to_bytes() == document.to_bytes() }
         })
@@ -255,9 +326,10 @@ impl LedgerFile {
         source: &File,
         patch: &Patch,
         splices: &[Splice],
+        locks: Option<&LedgerLocks>,
     ) -> Result<Option<FileVersion>> {
         let parts = patch::parts(source, splices).map_err(|error| self.cannot_write(error))?;
-        self.put(seen, &parts, |now| has_lines(now, patch.lines()))
+        self.put(seen, &parts, locks, |now| has_lines(now, patch.lines()))
     }
 
     /// Opens the file for changes of single lines. Returns None if there is no file, or if a version control tool is writing.
@@ -270,18 +342,23 @@ impl LedgerFile {
         &self,
         seen: &FileVersion,
         parts: &[Part<'_>],
+        locks: Option<&LedgerLocks>,
         has_change: impl Fn(&Document) -> bool,
     ) -> Result<Option<FileVersion>> {
-        match replace_if_unchanged(seen, parts, 0o644).map_err(|error| self.cannot_write(error))? {
-            Replaced::Durably(written) => self.confirm(written, has_change),
-            Replaced::Changed => Ok(None),
-            Replaced::Unsynced(error) => {
-                let problem = format!("the change is in {}, but a power cut may undo it", self.path.display());
-                Err(Error::unavailable(problem)
-                    .because(error)
-                    .hint("do not repeat the change; check the disk, then make any other change, which makes both durable")
-                    .outcome_unknown())
+        let group = self.group();
+        let locks = locks.filter(|locks| locks.is_grouped && FileLock::has_waiters(&self.lock));
+        let joined = locks.and_then(|locks| Some((locks, group.join(&self.path)?)));
+        let durability = if joined.is_some() { Durability::Later(group.next()) } else { Durability::Now };
+        match replace_with(seen, parts, 0o644, durability).map_err(|error| self.cannot_write(error))? {
+            Replaced::Done(written) => {
+                match joined {
+                    Some((locks, id)) => locks.defer(self, id),
+                    None => group.close(&self.path),
+                }
+                self.confirm(written, has_change)
             }
+            Replaced::Changed => Ok(None),
+            Replaced::Unsynced(error) => Err(self.not_durable(&error)),
         }
     }
 
@@ -377,6 +454,7 @@ impl LedgerFile {
 
     /// Reads while no checkout is in progress, because a checkout removes the file and writes it in pieces.
     fn read_between_checkouts<T>(&self, read: impl Fn() -> std::io::Result<T>) -> Result<T> {
+        self.recover_group()?;
         let deadline = Instant::now() + CHECKOUT_TIMEOUT;
         loop {
             let abandoned = self.tool_locks.wait(deadline).unwrap_or_default();

@@ -188,8 +188,10 @@ impl Ledgers {
         now: Timestamp,
         change: impl FnMut(&mut Draft<'_>) -> Result<T>,
     ) -> Result<T> {
-        let locks = LedgerLocks::acquire(&[&self.files[number]])?;
-        self.change_under(&locks, number, now, change)
+        let locks = LedgerLocks::acquire_grouped(&self.files[number])?;
+        let answer = self.change_under(&locks, number, now, change)?;
+        locks.finish()?;
+        Ok(answer)
     }
 
     /// Changes one ledger like [`Ledgers::change`], under locks that the caller holds already.
@@ -236,7 +238,7 @@ impl Ledgers {
                 index.end();
                 return answer;
             }
-            let outcome = answer.and_then(|answer| Ok((answer, draft.write(file)?)));
+            let outcome = answer.and_then(|answer| Ok((answer, draft.write(file, locks)?)));
             let (answer, written) = outcome.inspect_err(|_| index.end())?;
             let recorded = match written {
                 Written::Nothing => Ok(()),
@@ -314,7 +316,7 @@ impl Ledgers {
         for _ in 0..MAX_WRITE_ATTEMPTS {
             let (document, seen) = file.read_version()?;
             let Some((document, answer)) = rewrite(&document)? else { return Ok(None) };
-            if file.replace(&seen, &document)?.is_some() {
+            if file.replace(&seen, &document, None)?.is_some() {
                 // The next reader finds the index stale.
                 *open = None;
                 return Ok(Some(answer));

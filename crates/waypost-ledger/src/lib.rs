@@ -6,6 +6,7 @@
 
 mod draft;
 mod file;
+mod group;
 mod index;
 mod intents;
 mod ledgers;

@@ -237,7 +237,7 @@ mod tests {
         let file = file.unwrap();
         let splices = patch.splices(&file).unwrap()?;
         let replaced = replace_if_unchanged(&seen, &parts(&file, &splices).unwrap(), 0o600).unwrap();
-        assert!(matches!(replaced, Replaced::Durably(_)), "{replaced:?}");
+        assert!(matches!(replaced, Replaced::Done(_)), "{replaced:?}");
         let mut after = Vec::new();
         File::open(&path).unwrap().read_to_end(&mut after).unwrap();
         Some(after)

@@ -76,7 +76,7 @@ impl Files {
             )
             .map_err(cannot)?
             {
-                Replaced::Durably(_) => {}
+                Replaced::Done(_) => {}
                 Replaced::Changed => {
                     return Err(Error::conflict(format!("another program changed {shown} meanwhile")).hint("try again"));
                 }

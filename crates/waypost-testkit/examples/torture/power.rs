@@ -5,7 +5,7 @@
 
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -238,7 +238,8 @@ impl Author<'_> {
         // The first workspace creates the mirror, so it comes early.
         self.workspace();
         while Instant::now() < until {
-            match dice.below(8) {
+            match dice.below(9) {
+                8 => self.issues_at_once(),
                 0 => self.workspace(),
                 1..4 => self.task(),
                 _ => self.issue(),
@@ -271,6 +272,29 @@ impl Author<'_> {
         let id = added["id"].as_str().unwrap_or_default();
         if self.written.is_multiple_of(3) && self.way(&["close", id]).is_some() {
             self.promise(Promise::Closed(title));
+        }
+    }
+
+    /// Adds issues from several processes at once, which become durable together.
+    fn issues_at_once(&mut self) {
+        let mut writers = Vec::new();
+        for _ in 0..6 {
+            let title = self.fresh();
+            let mut command = self.sandbox.way_command(self.repo);
+            command.env_remove("WAYPOST_TEST_CLOCK").args(["add", &title]).stdout(Stdio::null()).stderr(Stdio::null());
+            writers.extend(command.spawn().ok().map(|child| (title, child)));
+        }
+        while !writers.is_empty() {
+            let mut running = Vec::new();
+            for (title, mut child) in writers {
+                match child.try_wait() {
+                    Ok(Some(status)) if status.success() => self.promise(Promise::Issue(title)),
+                    Ok(None) => running.push((title, child)),
+                    _ => {}
+                }
+            }
+            writers = running;
+            std::thread::park_timeout(Duration::from_millis(1));
         }
     }
 

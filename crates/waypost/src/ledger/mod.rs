@@ -710,7 +710,10 @@ impl Ledger {
         change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         self.require_writable(number)?;
-        self.transaction_under(&self.lock(&[number])?, number, change)
+        let locks = LedgerLocks::acquire_grouped(&self.ledgers.files()[number])?;
+        let answer = self.transaction_under(&locks, number, change)?;
+        locks.finish()?;
+        Ok(answer)
     }
 
     /// Fails if a ledger is a workspace's copy of one that cannot be reached.
