@@ -103,6 +103,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("bubblewrap", "bwrap"),
     ("strace", "strace"),
     ("bsdutils", "script"),
+    ("tmux", "/usr/bin/tmux"),
     ("faketime", "faketime"),
     ("xfsprogs", "/usr/sbin/mkfs.xfs"),
     ("btrfs-progs", "/usr/bin/btrfs"),

@@ -30,6 +30,7 @@ mod places;
 mod setup;
 mod spans;
 mod table;
+mod top;
 mod ui;
 mod work;
 
@@ -106,6 +107,28 @@ struct GlobalArgs {
     verbose: bool,
 }
 
+impl GlobalArgs {
+    /// Returns the options that decide the place and the author, for another command of the same user.
+    fn arguments(&self) -> Result<Vec<String>> {
+        let mut arguments = Vec::new();
+        let mut add = |name: &str, value: Option<&str>| {
+            arguments.extend(value.map(|value| format!("--{name}={value}")));
+        };
+        let not_text = || Error::invalid("--db is not valid UTF-8");
+        add("db", self.db.as_ref().map(|db| db.to_str().ok_or_else(not_text)).transpose()?);
+        let scope = if self.global { Some(Scope::Global) } else { self.scope };
+        add("scope", scope.map(|scope| scope.to_string()).as_deref());
+        add("repo", self.repo.as_deref());
+        add("role", self.role.as_deref());
+        add("actor", self.actor.as_deref());
+        add("agent", self.agent.as_deref());
+        for setting in &self.config {
+            add("config", Some(setting));
+        }
+        Ok(arguments)
+    }
+}
+
 /// A command: its group in the help, its name, its arguments and the function that runs it.
 struct CommandEntry {
     group: &'static str,
@@ -167,6 +190,7 @@ commands! {
         "prune" => prune;
     }
     "Work" {
+        "top" => top;
         "graph" => graph;
         "context" => context;
         "checkpoint" => checkpoint;
@@ -329,13 +353,13 @@ fn run(cx: &mut CommandContext, matches: &ArgMatches) -> Result<ExitCode> {
         return Err(Error::invalid("no command given").hint("run way --help for a list of commands"));
     };
     let is_filtered = match (name, matches.subcommand_name()) {
-        ("status" | "events" | "worker", _) | ("task", Some("claim" | "next")) => true,
+        ("status" | "top" | "events" | "worker", _) | ("task", Some("claim" | "next")) => true,
         (name, Some("list")) => ["worktree", "workflow", "task", "job", "ws", "agent"].contains(&name),
         _ => false,
     };
     if cx.global.worktree.is_some() && !is_filtered {
         return Err(Error::invalid("--worktree does not apply to this command").hint(
-            "it filters way status, way events, and the lists of worktrees, workflows, tasks, jobs, workspaces and \
+            "it filters way status, way top, way events, and the lists of worktrees, workflows, tasks, jobs, workspaces and \
              agents, and chooses for way task claim, way task next and way worker",
         ));
     }

@@ -190,6 +190,11 @@ impl Ui {
         let _ = without_line(|| writeln!(io::stderr(), "{label}: {}", message.join("\n    ")));
     }
 
+    /// Returns whether standard output gets colours.
+    pub(crate) fn has_color(&self) -> bool {
+        self.colors(&io::stdout())
+    }
+
     fn colors(&self, stream: &impl IsTerminal) -> bool {
         match self.color {
             Color::Always => true,

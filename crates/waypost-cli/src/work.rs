@@ -7,6 +7,7 @@ use serde_json::Value;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{EventQuery, TaskStatus, WorkflowStatus};
 use waypost_core::op::ListEvents;
+use waypost_core::work::attention::GroupKind;
 use waypost_core::work::context::Context;
 use waypost_core::work::view::{TaskView, WorkflowView};
 use waypost_core::{Error, Result};
@@ -248,5 +249,28 @@ pub(crate) fn workflow_style(status: WorkflowStatus) -> Style {
         WorkflowStatus::Failed => BAD,
         WorkflowStatus::Completed | WorkflowStatus::Cancelled => DIM,
         WorkflowStatus::Planning | WorkflowStatus::Ready => PLAIN,
+    }
+}
+
+/// Returns the title of a group of the status.
+pub(crate) fn group_title(group: GroupKind) -> &'static str {
+    match group {
+        GroupKind::NeedsYou => "Needs you",
+        GroupKind::Stuck => "Stuck",
+        GroupKind::Working => "Working",
+        GroupKind::Queued => "Queued",
+        GroupKind::Done => "Done",
+    }
+}
+
+/// Returns the words that follow the number of rows of a group.
+pub(crate) fn group_words(group: GroupKind, total: u64) -> &'static str {
+    match group {
+        GroupKind::NeedsYou if total == 1 => "needs you",
+        GroupKind::NeedsYou => "need you",
+        GroupKind::Stuck => "stuck",
+        GroupKind::Working => "working",
+        GroupKind::Queued => "queued",
+        GroupKind::Done => "done",
     }
 }

@@ -22,7 +22,7 @@ pub use run::Run;
 pub use sandbox::Sandbox;
 pub use tools::{
     axe, chromium, claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python,
-    opencode, pgbouncer, qwen, schemathesis, strace, unavailable,
+    opencode, pgbouncer, qwen, schemathesis, strace, tmux, unavailable,
 };
 
 /// Creates a directory that is deleted on drop.
@@ -46,4 +46,19 @@ pub fn in_own_home(test: &str) -> bool {
     let has_passed = output.status.success() && printed.contains("1 passed");
     assert!(has_passed, "{printed}{}", String::from_utf8_lossy(&output.stderr));
     false
+}
+
+/// Runs a test of this program once more, in a process of its own on a terminal. Returns what the terminal received: the
+/// settings of the terminal, the output, `ended` with the exit code, and the settings again. None if this is that process.
+pub fn on_own_terminal(test: &str) -> Option<String> {
+    const MARK: &str = "WAYPOST_TEST_OWN_TERMINAL";
+    if std::env::var_os(MARK).is_some() {
+        return None;
+    }
+    let program = std::env::current_exe().expect("the path of the test program");
+    let typed = format!("stty -g; {} {test} --exact --nocapture; echo ended $?; stty -g", program.display());
+    let mut script = std::process::Command::new("script");
+    script.args(["-qec", &typed, "/dev/null"]).env(MARK, "1").stdin(std::process::Stdio::null());
+    let output = script.output().expect("script runs; `cargo xtask test` installs it");
+    Some(String::from_utf8_lossy(&output.stdout).replace('\r', ""))
 }

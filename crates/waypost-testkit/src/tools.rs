@@ -38,6 +38,12 @@ pub fn chromium() -> (PathBuf, PathBuf) {
     (require(in_path("chromium"), "chromium"), require(in_path("chromedriver"), "chromedriver"))
 }
 
+/// Returns tmux, a terminal whose screen a test can read.
+#[track_caller]
+pub fn tmux() -> PathBuf {
+    require(in_path("tmux"), "tmux")
+}
+
 /// Returns axe-core, a script that finds defects in the accessibility of pages.
 #[track_caller]
 pub fn axe() -> PathBuf {

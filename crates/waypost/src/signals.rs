@@ -1,4 +1,4 @@
-//! Receives the signals that ask this process to stop.
+//! Receives the signals that ask this process to stop, or to draw again.
 
 use std::cell::Cell;
 use std::io::Read as _;
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
 use waypost_core::{Error, Result};
 
 /// Counts the signals that ask this process to stop. Its file descriptor becomes readable when one arrives.
@@ -19,13 +19,7 @@ pub struct ShutdownSignal {
 impl ShutdownSignal {
     /// Starts listening for SIGTERM, SIGINT and SIGHUP.
     pub fn listen() -> Result<ShutdownSignal> {
-        let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
-        let (reader, writer) = UnixStream::pair().map_err(cannot)?;
-        reader.set_nonblocking(true).map_err(cannot)?;
-        for signal in [SIGTERM, SIGINT, SIGHUP] {
-            signal_hook::low_level::pipe::register(signal, writer.try_clone().map_err(cannot)?).map_err(cannot)?;
-        }
-        Ok(ShutdownSignal { reader, count: Cell::new(0) })
+        Ok(ShutdownSignal { reader: listen(&[SIGTERM, SIGINT, SIGHUP])?, count: Cell::new(0) })
     }
 
     /// Returns the number of signals so far.
@@ -48,4 +42,43 @@ impl AsFd for ShutdownSignal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }
+}
+
+/// Reports that the size of the terminal changed, or that this process continues after it was stopped. Its file descriptor
+/// becomes readable when it happens.
+pub struct RedrawSignal {
+    reader: UnixStream,
+}
+
+impl RedrawSignal {
+    /// Starts listening for SIGWINCH and SIGCONT.
+    pub fn listen() -> Result<RedrawSignal> {
+        Ok(RedrawSignal { reader: listen(&[SIGWINCH, SIGCONT])? })
+    }
+
+    /// Returns whether a signal has arrived since the last call.
+    pub fn take(&self) -> bool {
+        let mut has_arrived = false;
+        while (&self.reader).read(&mut [0; 16]).is_ok_and(|count| count > 0) {
+            has_arrived = true;
+        }
+        has_arrived
+    }
+}
+
+impl AsFd for RedrawSignal {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.reader.as_fd()
+    }
+}
+
+/// Returns a socket that receives one byte for each of these signals.
+fn listen(signals: &[i32]) -> Result<UnixStream> {
+    let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
+    let (reader, writer) = UnixStream::pair().map_err(cannot)?;
+    reader.set_nonblocking(true).map_err(cannot)?;
+    for signal in signals {
+        signal_hook::low_level::pipe::register(*signal, writer.try_clone().map_err(cannot)?).map_err(cannot)?;
+    }
+    Ok(reader)
 }

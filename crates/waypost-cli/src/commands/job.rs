@@ -603,15 +603,7 @@ fn show(cx: &mut CommandContext, session: &mut Session, args: &OneArgs) -> Resul
 }
 
 fn logs(cx: &mut CommandContext, session: &mut Session, args: &LogsArgs) -> Result<ExitCode> {
-    let (id, log) = match jobs::job_and_log(session, &args.job) {
-        Ok((job, LogPlace::File(file))) => (job.id.to_string(), Log::Local(file)),
-        Ok((job, LogPlace::Store)) => (job.id.to_string(), Log::Stored),
-        // The job may run on the server's machine.
-        Err(error) if error.kind() == waypost_core::Kind::NotFound && session.is_served() => {
-            (jobs::show(session, &args.job)?.job.id.to_string(), Log::Remote)
-        }
-        Err(error) => return Err(error),
-    };
+    let (id, log) = Log::of(session, &args.job)?;
     if cx.ui.json {
         let bytes = log.tail(session, &id, args.tail)?;
         let data = json!({ "job": id, "log": String::from_utf8_lossy(&bytes) });
@@ -635,7 +627,7 @@ fn logs(cx: &mut CommandContext, session: &mut Session, args: &LogsArgs) -> Resu
 }
 
 /// The log of a job.
-enum Log {
+pub(crate) enum Log {
     /// A file of this machine.
     Local(PathBuf),
     /// The end of it, which the store has.
@@ -645,6 +637,19 @@ enum Log {
 }
 
 impl Log {
+    /// Returns the id of a job, and where its log is.
+    pub(crate) fn of(session: &mut Session, job: &str) -> Result<(String, Log)> {
+        match jobs::job_and_log(session, job) {
+            Ok((job, LogPlace::File(file))) => Ok((job.id.to_string(), Log::Local(file))),
+            Ok((job, LogPlace::Store)) => Ok((job.id.to_string(), Log::Stored)),
+            // The job may run on the server's machine.
+            Err(error) if error.kind() == waypost_core::Kind::NotFound && session.is_served() => {
+                Ok((jobs::show(session, job)?.job.id.to_string(), Log::Remote))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
     /// Prints the log from an offset on, and returns the offset of its end.
     fn print(&self, session: &mut Session, job: &str, mut at: u64) -> Result<u64> {
         loop {
@@ -678,7 +683,7 @@ impl Log {
     }
 
     /// Reads a part of the log from an offset on, and returns the offset of the next part.
-    fn read_from(&self, session: &mut Session, job: &str, at: u64) -> Result<(Vec<u8>, u64)> {
+    pub(crate) fn read_from(&self, session: &mut Session, job: &str, at: u64) -> Result<(Vec<u8>, u64)> {
         match self {
             Log::Local(file) => {
                 let part: Part = job_log::read_from(file, at, 1 << 20);

@@ -55,6 +55,7 @@ pub(super) mod sync;
 pub(super) mod task;
 pub(super) mod template;
 pub(super) mod token;
+pub(super) mod top;
 pub(super) mod update;
 pub(super) mod r#where;
 pub(super) mod withdraw;

@@ -15,6 +15,7 @@ use super::events::{Names, summary};
 use crate::CommandContext;
 use crate::spans::{format_deadline, format_duration};
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Text, WARN, cell, cell_keeping_end, styled};
+use crate::work::{group_title, group_words};
 use waypost::ops::status::{IssueCounts, ShowStatus, Status};
 use waypost::survey::{State, Surveyed, survey};
 
@@ -48,8 +49,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let page = Page { status: &status.work, places: places(&all), now };
     let Status { jobs, issues, worktrees, store, events, .. } = &status;
     cx.ui.answer(&status, |text| {
-        page.group(text, GroupKind::NeedsYou, "Needs you");
-        page.group(text, GroupKind::Stuck, "Stuck");
+        page.group(text, GroupKind::NeedsYou);
+        page.group(text, GroupKind::Stuck);
         page.work(text);
         if !jobs.is_empty() {
             text.heading("Jobs");
@@ -107,15 +108,8 @@ fn print_line(cx: &mut CommandContext) -> Result<ExitCode> {
 /// Says how many rows each group has, without empty groups and finished work.
 fn one_line(groups: &[Group]) -> String {
     let part = |group: &Group| {
-        let words = match group.group {
-            GroupKind::NeedsYou if group.total == 1 => "needs you",
-            GroupKind::NeedsYou => "need you",
-            GroupKind::Stuck => "stuck",
-            GroupKind::Working => "working",
-            GroupKind::Queued => "queued",
-            GroupKind::Done => return None,
-        };
-        (group.total > 0).then(|| format!("{} {words}", group.total))
+        let is_shown = group.total > 0 && group.group != GroupKind::Done;
+        is_shown.then(|| format!("{} {}", group.total, group_words(group.group, group.total)))
     };
     let parts: Vec<String> = groups.iter().filter_map(part).collect();
     if parts.is_empty() { "idle".to_owned() } else { parts.join(", ") }
@@ -142,7 +136,7 @@ impl Page<'_> {
     }
 
     /// Writes the rows of a group with their reasons, those that have waited longest first.
-    fn group(&self, text: &mut Text, kind: GroupKind, title: &str) {
+    fn group(&self, text: &mut Text, kind: GroupKind) {
         let Some(group) = self.status.groups.iter().find(|group| group.group == kind && group.total > 0) else {
             return;
         };
@@ -157,7 +151,7 @@ impl Page<'_> {
                 styled(DIM, row.since.ago(self.now)),
             ]
         };
-        text.heading(title);
+        text.heading(group_title(kind));
         text.fitted_table(group.rows.iter().map(row).collect(), 2);
         more(text, group.total, group.rows.len() as u64, "way status --limit 50");
         text.gap();
@@ -336,7 +330,7 @@ fn more(text: &mut Text, total: u64, shown: u64, command: &str) {
 }
 
 /// Returns the names of worktrees, qualified with their repository if there are several repositories.
-fn places(worktrees: &[Surveyed]) -> BTreeMap<WorktreeId, String> {
+pub(crate) fn places(worktrees: &[Surveyed]) -> BTreeMap<WorktreeId, String> {
     let several = worktrees.iter().any(|one| one.repository_id != worktrees[0].repository_id);
     let named = worktrees.iter().filter_map(|one| {
         let name = if several && one.repository != one.name {

@@ -56,6 +56,7 @@ mod sync;
 mod task;
 mod template;
 mod token;
+mod top;
 mod update;
 mod r#where;
 mod withdraw;

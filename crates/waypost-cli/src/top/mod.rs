@@ -1,0 +1,18 @@
+//! `way top`: a screen that shows who has to act next, and follows the store.
+//!
+//! [`model`] decides what a key or new data changes, [`view`] draws it; both are pure, and use
+//! [`text`]. [`load`] reads the store, [`terminal`] and [`keys`] know the terminal, and [`run`] connects them.
+
+mod keys;
+mod load;
+mod model;
+mod run;
+mod terminal;
+#[cfg(test)]
+mod tests;
+mod text;
+mod view;
+
+pub(crate) use load::Wanted;
+pub(crate) use run::{Options, run};
+pub(crate) use terminal::check_terminal;
