@@ -197,6 +197,11 @@ impl Scope {
         is_considered && self.includes_repository(repository)
     }
 
+    /// Returns whether the tasks of every repository are in the scope.
+    pub(crate) fn includes_all_repositories(&self) -> bool {
+        self.repositories.is_empty()
+    }
+
     /// Returns whether the tasks of a repository are in the scope.
     pub(crate) fn includes_repository(&self, repository: Option<&RepositoryId>) -> bool {
         self.repositories.is_empty() || repository.is_some_and(|id| self.repositories.contains(id))

@@ -4,7 +4,7 @@ use serde_json::json;
 use waypost_core::Kind;
 use waypost_core::context::{Caller, Standing};
 use waypost_core::id::RepositoryId;
-use waypost_core::model::{AgentStatus, Reach, WorkflowQuery};
+use waypost_core::model::{AgentStatus, Reach, TaskStatus, WorkflowQuery};
 use waypost_core::op::{
     AddWorkflow, AddWorkflowRepository, ClaimTask, ListAgents, ListCheckpoints, ListNextTasks, ListTasks,
     ListWorkflows, RemoveWorkflowRepository, RemoveWorktree, ShowContext, ShowTask,
@@ -136,6 +136,45 @@ fn a_list_can_be_limited_to_the_work_of_a_worktree() {
     assert_eq!(listed(&mut store, 1, None, true), ["m"]);
     assert_eq!(listed(&mut store, 2, None, true), ["a", "m"]);
     assert_eq!(listed(&mut store, 1, Some(3), false), ["b"]);
+}
+
+#[test]
+fn pages_of_tasks_have_each_task_once_and_say_how_many_follow() {
+    let mut store = TestStore::new();
+    for (name, tasks) in [("one", 4), ("two", 1), ("three", 7), ("four", 2)] {
+        let names: Vec<String> = (0..tasks).map(|task| format!("{name} {task}")).collect();
+        let planned: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 2)).collect();
+        store.write_as(&agent_in(1), None, workflow(name, plan(&planned))).unwrap();
+        store.write_as(&agent_in(1), None, claim(None)).unwrap();
+    }
+    let list = |store: &mut TestStore, statuses: &[TaskStatus], claimable, limit, after| {
+        let statuses = statuses.to_vec();
+        let (workflow, worktree_id, repository) = (None, None, None);
+        let list = ListTasks { workflow, statuses, claimable, worktree_id, repository, here: false, limit, after };
+        store.read_as(&agent_in(1), list).unwrap()
+    };
+    let pending = [TaskStatus::Pending];
+    for (statuses, claimable, total) in [(&[][..], false, 14), (&pending, false, 10), (&[], true, 10)] {
+        let all = list(&mut store, statuses, claimable, 100, None);
+        assert_eq!((all.tasks.len(), all.more), (total, 0));
+        for limit in 1..=15 {
+            let (mut tasks, mut after) = (Vec::new(), None);
+            loop {
+                let page = list(&mut store, statuses, claimable, limit, after);
+                tasks.extend(page.tasks);
+                assert_eq!(
+                    usize::try_from(page.more).unwrap(),
+                    total - tasks.len(),
+                    "{limit}: the page says how many tasks follow"
+                );
+                after = page.next;
+                if after.is_none() {
+                    break;
+                }
+            }
+            assert_eq!(tasks, all.tasks, "{limit}");
+        }
+    }
 }
 
 /// A shared store in which the main worktrees of repositories 1 and 2 planned `one` and `two`.

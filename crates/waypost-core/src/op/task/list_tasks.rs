@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{TaskId, WorkflowId, WorktreeId};
-use crate::model::{Task, TaskStatus, WorkflowQuery, WorkflowStatus};
+use crate::model::{Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::page::{self, Cursor};
 use crate::time::Timestamp;
@@ -99,15 +99,25 @@ impl StoreOperation for ListTasks {
             let created_at = created.get(workflow_id).copied().unwrap_or(Timestamp::NEVER);
             (Reverse((created_at, workflow_id.clone())), *sequence, id.clone())
         };
-        let last = match self.after {
+        let last = match self.after.clone() {
             None => None,
             Some(Cursor(TaskPosition::Planned(created_at, workflow, sequence, task))) => {
                 Some((Reverse((created_at, workflow)), sequence, task))
             }
             Some(Cursor(TaskPosition::Claimable(..))) => return Err(Error::invalid("the cursor is of another list")),
         };
+        // All tasks of a workflow that comes before that of the cursor were on earlier pages.
+        let is_left = |workflow: &Workflow| {
+            let position = |(of_workflow, ..): &(Reverse<(Timestamp, WorkflowId)>, u32, TaskId)| {
+                Reverse((workflow.created_at, workflow.id.clone())) >= *of_workflow
+            };
+            last.as_ref().is_none_or(position)
+        };
+        let workflows: Vec<Workflow> = workflows.into_iter().filter(is_left).collect();
+        let is_counted = !self.claimable && !self.here && scope.includes_all_repositories();
+        let (read, uncounted) = if is_counted { self.split(cx, workflows)? } else { (workflows, 0) };
         let mut tasks = Vec::new();
-        for task in view::tasks_in(cx, &workflows)? {
+        for task in view::tasks_in(cx, &read)? {
             let is_wanted = (self.statuses.is_empty() || self.statuses.contains(&task.task.status))
                 && (!self.claimable || task.is_claimable)
                 && scope.includes_repository(task.repository_id())
@@ -121,6 +131,32 @@ impl StoreOperation for ListTasks {
             let (Reverse((created_at, workflow)), sequence, id) = key(task);
             TaskPosition::Planned(created_at, workflow, sequence, id)
         });
-        Ok(TaskList { more: (found - tasks.len()) as u64, tasks, next })
+        Ok(TaskList { more: (found - tasks.len()) as u64 + uncounted, tasks, next })
+    }
+}
+
+impl ListTasks {
+    /// Returns the first workflows, which have enough tasks for the page, and the number of tasks in the others. Counting
+    /// tasks reads an index; showing them also reads what they depend on, and who holds them.
+    fn split(&self, cx: &mut OpContext<'_>, mut workflows: Vec<Workflow>) -> Result<(Vec<Workflow>, u64)> {
+        if workflows.len() <= 1 {
+            return Ok((workflows, 0));
+        }
+        let ids: Vec<WorkflowId> = workflows.iter().map(|workflow| workflow.id.clone()).collect();
+        let mut counts: BTreeMap<WorkflowId, u64> = BTreeMap::new();
+        for (workflow, status, count) in cx.tx.task_count_in_workflows(&ids)? {
+            if self.statuses.is_empty() || self.statuses.contains(&status) {
+                *counts.entry(workflow).or_default() += count;
+            }
+        }
+        let count = |workflow: &Workflow| counts.get(&workflow.id).copied().unwrap_or_default();
+        // A part of the first workflow's tasks may have been on an earlier page. One more task shows that the page has a next.
+        let (mut found, mut read) = (0, workflows.len().min(1));
+        while read < workflows.len() && found <= u64::from(self.limit) {
+            found += count(&workflows[read]);
+            read += 1;
+        }
+        let others = workflows.split_off(read);
+        Ok((workflows, others.iter().map(count).sum()))
     }
 }
