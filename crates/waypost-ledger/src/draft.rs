@@ -147,10 +147,10 @@ impl<'a> Draft<'a> {
     }
 
     /// Records in the index which lines the file has now.
-    pub(crate) fn record(&self, path: &Path, written: &FileVersion) -> Result<()> {
+    pub(crate) fn record(&self, file: &Path, written: &FileVersion) -> Result<()> {
         match &self.body.content {
-            Content::Lines(_, patch) => self.index.record_patch(self.number, path, written, patch),
-            Content::Whole(whole) => self.index.record_write(self.number, path, written, &whole.known_lines),
+            Content::Lines(_, patch) => self.index.record_patch(self.number, file, written, patch),
+            Content::Whole(whole) => self.index.record_write(self.number, file, written, &whole.known_lines),
         }
     }
 

@@ -231,15 +231,15 @@ mod tests {
     /// Writes a file and applies a patch to it. Returns None if the patch cannot be applied.
     fn apply(content: &[u8], patch: &Patch) -> Option<Vec<u8>> {
         let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        replace(&path, content, 0o600).unwrap();
-        let (file, seen) = open_version(&path).unwrap();
+        let name = dir.path().join("file");
+        replace(&name, content, 0o600).unwrap();
+        let (file, seen) = open_version(&name).unwrap();
         let file = file.unwrap();
         let splices = patch.splices(&file).unwrap()?;
         let replaced = replace_if_unchanged(&seen, &parts(&file, &splices).unwrap(), 0o600).unwrap();
         assert!(matches!(replaced, Replaced::Done(_)), "{replaced:?}");
         let mut after = Vec::new();
-        File::open(&path).unwrap().read_to_end(&mut after).unwrap();
+        File::open(&name).unwrap().read_to_end(&mut after).unwrap();
         Some(after)
     }
 
@@ -264,7 +264,7 @@ mod tests {
             for (place, other) in others {
                 lines.insert(place.min(lines.len()), other);
             }
-            let content: String = lines.iter().map(|line| format!("{line}{ending}")).collect();
+            let content: String = lines.iter().flat_map(|line| [line.as_str(), ending]).collect();
             let mut document = Document::parse(content.clone().into_bytes());
             let mut changes = Vec::new();
             for (id, size) in changed {

@@ -143,7 +143,7 @@ impl Index {
     }
 
     /// Records that we wrote a ledger's file, with some other lines than before.
-    pub(crate) fn record_patch(&self, number: usize, path: &Path, written: &FileVersion, patch: &Patch) -> Result<()> {
+    pub(crate) fn record_patch(&self, number: usize, file: &Path, written: &FileVersion, patch: &Patch) -> Result<()> {
         let ledger = ledger_row(number);
         for (id, change) in patch.changes() {
             let next = match &change.old {
@@ -168,7 +168,7 @@ impl Index {
         self.execute("UPDATE ledger SET stamp = ?2 WHERE ledger = ?1", (ledger, stored_stamp(written)))?;
         let changes = self.one("SELECT count(*) FROM mark_change", [], |row| row.get::<_, i64>(0))?;
         if changes.is_some_and(|changes| changes > MAX_MARK_CHANGES) {
-            self.record_write(number, path, written, &self.known_lines(number)?)?;
+            self.record_write(number, file, written, &self.known_lines(number)?)?;
         }
         Ok(())
     }
