@@ -543,10 +543,15 @@ fn a_log_is_followed_scrolled_and_filtered() {
     let _ = model.update(log_part("ne 2\n10%\r99%\n", None), 1_000);
     let text = drawn(&model);
     assert!(text.contains("\nline 1\nline 2\n99%\n"), "{text}");
+    let _ = press(&mut model, "g");
+    assert!(drawn(&model).contains("following"), "nothing is below: {}", drawn(&model));
+    let _ = press(&mut model, "G");
     let more = numbered("line", 4..30);
     let _ = model.update(log_part(&more, None), 1_000);
     assert!(drawn(&model).contains("\nline 29\nfollowing\n"), "{}", drawn(&model));
-    let _ = press(&mut model, "kk");
+    let _ = press(&mut model, "k");
+    assert!(drawn(&model).contains("\n1 line below; G goes to the end\n"), "{}", drawn(&model));
+    let _ = press(&mut model, "k");
     let before = drawn(&model);
     assert!(before.contains("\nline 27\n2 lines below; G goes to the end\n"), "{before}");
     let _ = model.update(log_part("line 30\n", None), 1_000);

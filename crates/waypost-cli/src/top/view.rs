@@ -7,6 +7,7 @@ use ratatui_core::layout::{Position, Rect};
 use ratatui_core::style::{Color, Modifier, Style};
 use unicode_width::UnicodeWidthStr as _;
 use waypost_core::time::format_duration;
+use waypost_core::words::count;
 use waypost_core::work::attention::GroupKind;
 
 use super::model::{Action, List, Log, Mode, Model, Row, Tone};
@@ -321,7 +322,7 @@ impl Screen<'_> {
             // The last line says that there is more: nothing is silently cut.
             let hidden = lines.len() - height + 1;
             lines.truncate(height - 1);
-            lines.push((format!("… {hidden} more lines: enter"), String::new()));
+            lines.push((format!("… {}: enter", count(hidden, "more line")), String::new()));
         }
         self.put_lines(&lines, Rect { y: area.y + 1, height: area.height - 1, ..area });
     }
@@ -344,18 +345,21 @@ impl Screen<'_> {
         self.put_lines(&lines[above..], rest);
         let below = lines.len().saturating_sub(above + usize::from(rest.height));
         if below > 0 {
-            let text = format!(" {below} more lines");
+            let text = format!(" {}", count(below, "more line"));
             self.put_right(Rect { y: area.y, height: 1, ..area }, &text, self.tone(Tone::Warn));
         }
     }
 
     fn log(&mut self, log: &Log, area: Rect) {
         let screen = log.screen(area.width, area.height - 1);
+        let is_whole = screen.len() < usize::from(area.height - 1);
         for (line, y) in screen.iter().zip(area.top()..area.bottom() - 1) {
             self.put(area.x, y, area.width, line, Style::new());
         }
         let (text, tone) = match (&log.job, &log.end) {
-            _ if log.below > 0 => (format!("{} lines below; G goes to the end", log.below), Tone::Warn),
+            _ if log.below > 0 && !is_whole => {
+                (format!("{} below; G goes to the end", count(log.below, "line")), Tone::Warn)
+            }
             (Some(_), _) if screen.is_empty() && !log.is_empty() => {
                 ("no line has this text; esc shows all".to_owned(), Tone::Warn)
             }
@@ -579,7 +583,9 @@ fn age(row: &Row, model: &Model) -> String {
 fn empty_text(list: List) -> &'static str {
     match list {
         List::Now => "nothing to do; to plan some work: way workflow create NAME --plan FILE --start",
-        List::Tasks => "no tasks; to plan some: way workflow create NAME --plan FILE --start",
+        List::Tasks => {
+            "no tasks of live workflows; g w lists all workflows; to plan one: way workflow create NAME --plan FILE --start"
+        }
         List::Workflows => "no workflows; to plan one: way workflow create NAME --plan FILE --start",
         List::Issues => "no open issues; to add one: way add TITLE",
         List::Agents => "no agents; the first command with --agent NAME registers one",
