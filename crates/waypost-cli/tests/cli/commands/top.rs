@@ -140,7 +140,7 @@ fn the_screen_has_the_groups_and_words_of_the_status_and_a_question_is_answered_
     let sandbox = sandbox();
     let repo = prepared(&sandbox);
     let terminal = Terminal::open(&sandbox, &repo, 80, 24);
-    terminal.runs("top");
+    terminal.runs("--actor zoe top");
     let text = terminal.shows("Done 1");
     assert!(text.starts_with("way top  shop  2 need you  1 stuck  1 working  1 queued  1 done"), "{text}");
     let groups = sandbox.way(&repo, ["status", "--json"]).data()["groups"].clone();
@@ -171,6 +171,8 @@ fn the_screen_has_the_groups_and_words_of_the_status_and_a_question_is_answered_
     terminal.shows("2 need you");
     let answered = task(&sandbox, &repo, "draw");
     assert_eq!((&answered["status"], &answered["answer"]), (&"pending".into(), &"--red, says 'Zoë'".into()));
+    let events = sandbox.way(&repo, ["events", "--kind", "task.answered", "--json"]).data();
+    assert_eq!(events[0]["actor"], "zoe", "actions have the global options of the screen: {events}");
     terminal.press(&["q"]);
     terminal.is_restored("quit");
 }
