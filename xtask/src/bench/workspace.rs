@@ -19,7 +19,7 @@ use crate::Result;
 const ROUNDS: u32 = 9;
 const QUICK_ROUNDS: u32 = 1;
 /// Time budget of one case. It includes creating a tree before each `git status`.
-const CASE_BUDGET: Duration = Duration::from_secs(30);
+const CASE_BUDGET: Duration = Duration::from_secs(20);
 const QUICK_BUDGET: Duration = Duration::from_secs(1);
 
 /// Number of parallel creations, and the maximum ratio to the time of git.
