@@ -23,7 +23,9 @@ pub(super) fn measure(options: &Options) -> Result {
     let printed = String::from_utf8_lossy(&output.stdout);
     print!("{printed}");
     let records: Vec<Record> = printed.lines().filter_map(record).collect();
-    results::save(&scratch, options, &records, &[])?;
+    if !records.is_empty() {
+        results::save(&scratch, options, &records, &[])?;
+    }
     if output.status.success() { Ok(()) } else { Err(format!("the benchmark of the dashboard: {}", output.status)) }
 }
 

@@ -1,8 +1,8 @@
 //! The executor behind the HTTP server, for many concurrent clients.
 //!
 //! A few reader threads have a session each. One writer thread commits all queued writes in one transaction (group
-//! commit): it syncs the disk once and then answers each request. Steps around a write that need a session run on the
-//! reader threads, so that the writer never waits for a ledger.
+//! commit): it syncs the disk once and then answers each request. Steps after a write, which change ledgers, run on threads
+//! of their own, so that neither the writer nor the readers wait for a ledger.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -247,7 +247,7 @@ impl GroupCommit {
         }));
     }
 
-    /// Returns a callback that runs the steps after a write on a reader thread, and then replies.
+    /// Returns a callback that runs the steps after a write on a thread for them, and then replies.
     ///
     /// The steps change the ledger of the server's repository, so their caller is in that repository, regardless of the
     /// worktree that the request came from: its own process delivers to its ledger.
@@ -264,7 +264,7 @@ impl GroupCommit {
                 Ok(answer) if steps.has_steps_after(&answer) => answer,
                 written => return respond(written.map(Reply::of)),
             };
-            readers.submit(Box::new(move |session| {
+            readers.submit_step(Box::new(move |session| {
                 let warnings = match session {
                     Ok(session) => session.with_caller(caller, |session| steps.after(session, &mut answer)),
                     Err(error) => steps.skip_after(&error),

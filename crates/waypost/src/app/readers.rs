@@ -13,6 +13,8 @@ use crate::session::Session;
 
 /// Concurrent readers. SQLite's readers do not block each other; more threads than cores would not help.
 pub(super) const READER_THREADS: usize = 4;
+/// Threads for the steps around writes, beside the readers.
+const STEP_THREADS: usize = 2;
 /// Maximum queued jobs.
 const MAX_QUEUED: usize = 1_024;
 
@@ -28,22 +30,21 @@ type Wait = (u64, Duration, Sender<Result<()>>);
 
 pub(super) struct Readers {
     queue: SyncSender<Job>,
+    /// The queue of steps around writes. They may wait for the lock of a ledger, and reads must not wait for them.
+    steps: SyncSender<Job>,
     /// The queue of the thread that waits for writes of other processes.
     waiter: Mutex<Sender<Wait>>,
 }
 
 impl Readers {
+    /// Starts the threads. One reader also runs the steps.
     pub(super) fn start(place: &Place, count: usize) -> Result<Readers> {
-        let (queue, jobs) = sync_channel::<Job>(MAX_QUEUED);
-        let jobs = Arc::new(Mutex::new(jobs));
-        for number in 0..count {
-            let (place, jobs) = (place.clone(), Arc::clone(&jobs));
-            spawn(format!("reader {number}"), move || run_jobs(&place, &jobs))?;
-        }
+        let queue = start_threads(place, "reader", count)?;
+        let steps = if count > 1 { start_threads(place, "step", STEP_THREADS)? } else { queue.clone() };
         let (waiter, requests) = channel();
         let place = place.clone();
         spawn("waiter".to_owned(), move || wait(&place, &requests))?;
-        Ok(Readers { queue, waiter: Mutex::new(waiter) })
+        Ok(Readers { queue, steps, waiter: Mutex::new(waiter) })
     }
 
     /// Runs a job on a reader thread, and waits for its answer.
@@ -63,13 +64,14 @@ impl Readers {
         receive(&receiver, READ_TIMEOUT)
     }
 
-    /// Queues a job. If the queue is full or the readers are gone, the job gets the error.
+    /// Queues a read. If the queue is full or the readers are gone, the job gets the error.
     pub(super) fn submit(&self, job: Job) {
-        match self.queue.try_send(job) {
-            Ok(()) => {}
-            Err(TrySendError::Full(job)) => drop(job(Err(overloaded_error()))),
-            Err(TrySendError::Disconnected(job)) => drop(job(Err(thread_gone_error()))),
-        }
+        send(&self.queue, job);
+    }
+
+    /// Queues a step around a write, in the same way.
+    pub(super) fn submit_step(&self, job: Job) {
+        send(&self.steps, job);
     }
 
     pub(super) fn wait(&self, last: u64, timeout: Duration) -> Result<()> {
@@ -78,6 +80,25 @@ impl Readers {
         waiter.send((last, timeout, sender)).map_err(|_| thread_gone_error())?;
         drop(waiter);
         receive(&receiver, timeout + READ_TIMEOUT)
+    }
+}
+
+/// Starts threads that open a session when they get their first job.
+fn start_threads(place: &Place, name: &str, count: usize) -> Result<SyncSender<Job>> {
+    let (queue, jobs) = sync_channel::<Job>(MAX_QUEUED);
+    let jobs = Arc::new(Mutex::new(jobs));
+    for number in 0..count {
+        let (place, jobs) = (place.clone(), Arc::clone(&jobs));
+        spawn(format!("{name} {number}"), move || run_jobs(&place, &jobs))?;
+    }
+    Ok(queue)
+}
+
+fn send(queue: &SyncSender<Job>, job: Job) {
+    match queue.try_send(job) {
+        Ok(()) => {}
+        Err(TrySendError::Full(job)) => drop(job(Err(overloaded_error()))),
+        Err(TrySendError::Disconnected(job)) => drop(job(Err(thread_gone_error()))),
     }
 }
 
@@ -136,5 +157,38 @@ fn wait(place: &Place, requests: &Receiver<Wait>) {
             Ok(())
         });
         let _ = sender.send(answer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use waypost_testkit::Sandbox;
+
+    use super::*;
+    use crate::place::Request;
+
+    #[test]
+    fn reads_are_answered_while_steps_of_writes_wait() {
+        let sandbox = Sandbox::new("");
+        let cwd = sandbox.git_repo("repo");
+        let variables = [("HOME", sandbox.path("home").into_os_string())].into_iter().collect();
+        let place = Place::resolve(Request { cwd, variables, ..Request::default() }).unwrap();
+        drop(Session::create(place.clone()).unwrap());
+        let readers = Readers::start(&place, READER_THREADS).unwrap();
+        let (started, starts) = channel();
+        let (release, released) = channel::<()>();
+        let released = Arc::new(Mutex::new(released));
+        for _ in 0..READER_THREADS + STEP_THREADS {
+            let (started, released) = (started.clone(), Arc::clone(&released));
+            readers.submit_step(Box::new(move |_| {
+                started.send(()).unwrap();
+                // Until the test ends, as a step does that waits for the lock of a ledger.
+                let _ = released.lock().unwrap().recv();
+                true
+            }));
+        }
+        starts.recv().unwrap();
+        assert_eq!(readers.run(|_| Ok(1)).unwrap(), 1);
+        drop(release);
     }
 }
