@@ -1,18 +1,19 @@
 //! The dashboard: a page with its modules, embedded in the program.
 //!
 //! The files are the same for every user and contain no data, so they need no token. The page reads all data from the API,
-//! which does. Addresses of files contain a hash of all of them: a browser keeps a file until the program changes.
+//! which does. Addresses of files contain a hash of all of them: a browser keeps a file until the program changes. Files are
+//! compressed for clients that accept it, each once.
 
 use std::sync::OnceLock;
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use sha2::{Digest as _, Sha256};
 use waypost::tokens::hex;
 use waypost_core::Kind;
 
-use super::answer;
+use super::{answer, gzip};
 
 /// The first part of the paths of all files.
 pub(super) const ASSETS: &str = "/assets/";
@@ -35,7 +36,7 @@ macro_rules! files {
 
 const INDEX: &str = include_str!("../../dashboard/index.html");
 
-static FILES: &[File] = files![
+const FILES: &[File] = files![
     "actions.js",
     "api.js",
     "app.js",
@@ -75,17 +76,23 @@ pub(super) fn is_page(path: &str) -> bool {
 
 /// Answers with the page.
 pub(super) async fn index(request: Request) -> Response<Body> {
-    let page = INDEX.replace("{assets}", &format!("{ASSETS}{}", version()));
-    file(&request, "text/html; charset=utf-8", page.into(), "no-cache")
+    static PAGE: OnceLock<Content> = OnceLock::new();
+    let page = PAGE.get_or_init(|| {
+        Content::of(INDEX.replace("{assets}", &format!("{ASSETS}{}", version())), "text/html; charset=utf-8")
+    });
+    file(&request, page, "no-cache")
 }
 
 /// Answers with a file of the page.
 pub(super) async fn asset(Path(path): Path<String>, request: Request) -> Response<Body> {
     let name = path.split_once('/').filter(|(hash, _)| *hash == version()).map(|(_, name)| name);
-    let found = name.and_then(|name| FILES.iter().find(|file| file.name == name));
+    let found = name.and_then(|name| CONTENTS.iter().zip(FILES).find(|(_, file)| file.name == name));
     match (found, name.and_then(icon_with_count)) {
-        (Some(found), _) => file(&request, content_type(found.name), found.content.into(), FOR_EVER),
-        (None, Some(icon)) => file(&request, content_type(".svg"), icon.into(), FOR_EVER),
+        (Some((content, found)), _) => {
+            let content = content.get_or_init(|| Content::of(found.content, content_type(found.name)));
+            file(&request, content, FOR_EVER)
+        }
+        (None, Some(icon)) => file(&request, &Content::of(icon, content_type(".svg")), FOR_EVER),
         (None, None) => {
             answer::refusal(404, Kind::NotFound, "no such file", &["reload the page: the server has changed"])
         }
@@ -106,15 +113,55 @@ fn icon_with_count(name: &str) -> Option<String> {
     Some(include_str!("../../dashboard/icon.svg").trim_end().replace("</svg>", &badge))
 }
 
-fn file(request: &Request, content_type: &'static str, content: Body, caching: &'static str) -> Response<Body> {
-    let tag = HeaderValue::from_str(&format!("\"{}\"", version())).ok();
+/// The content of a file, as it is and compressed.
+struct Content {
+    media_type: &'static str,
+    plain: Bytes,
+    compressed: Bytes,
+}
+
+impl Content {
+    fn of(text: impl Into<Bytes>, media_type: &'static str) -> Content {
+        let plain = text.into();
+        Content { media_type, compressed: gzip::compress(&plain).into(), plain }
+    }
+}
+
+/// The contents of [`FILES`], made when a browser asks for them.
+static CONTENTS: [OnceLock<Content>; FILES.len()] = [const { OnceLock::new() }; FILES.len()];
+
+/// Returns whether the client accepts a compressed answer.
+fn accepts_gzip(request: &Request) -> bool {
+    let accepted = request.headers().get_all(header::ACCEPT_ENCODING).iter();
+    let accepted: Vec<&str> = accepted.filter_map(|value| value.to_str().ok()).collect();
+    let weight_of = |wanted: &str| {
+        accepted.iter().flat_map(|value| value.split(',')).find_map(|coding| {
+            let (name, weight) = coding.split_once(';').unwrap_or((coding, "q=1"));
+            let weight = weight.trim().trim_start_matches(['q', 'Q']).trim_start_matches('=');
+            name.trim().eq_ignore_ascii_case(wanted).then(|| weight.trim().parse().unwrap_or(0.0_f32))
+        })
+    };
+    weight_of("gzip").or_else(|| weight_of("*")).is_some_and(|weight| weight > 0.0)
+}
+
+fn file(request: &Request, content: &Content, caching: &'static str) -> Response<Body> {
+    let is_compressed = accepts_gzip(request);
+    // Each form of a file has its own tag.
+    let form = if is_compressed { "-gzip" } else { "" };
+    let tag = HeaderValue::from_str(&format!("\"{}{form}\"", version())).ok();
     let is_known = tag.is_some() && request.headers().get(header::IF_NONE_MATCH) == tag.as_ref();
-    let mut response = answer::text(content_type, if is_known { Body::empty() } else { content });
+    let body = if is_compressed { &content.compressed } else { &content.plain };
+    let body = if is_known { Body::empty() } else { Body::from(body.clone()) };
+    let mut response = answer::text(content.media_type, body);
     if is_known {
         *response.status_mut() = StatusCode::NOT_MODIFIED;
     }
     let headers = response.headers_mut();
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static(caching));
+    headers.insert(header::VARY, HeaderValue::from_static("Accept-Encoding"));
+    if is_compressed {
+        headers.insert(header::CONTENT_ENCODING, HeaderValue::from_static("gzip"));
+    }
     headers.extend(tag.map(|tag| (header::ETAG, tag)));
     response
 }
@@ -150,6 +197,21 @@ mod tests {
         assert!(icon_with_count("icon-many.svg").unwrap().ends_with(">+</text></svg>"));
         for name in ["icon.svg", "icon-0.svg", "icon-10.svg", "icon-<.svg", "icon-.svg", "app.js"] {
             assert_eq!(icon_with_count(name), None, "{name}");
+        }
+    }
+
+    #[test]
+    fn a_compressed_answer_is_sent_only_to_clients_that_accept_it() {
+        let request = |accepted: &[&str]| {
+            let request = Request::builder();
+            let add = |request: axum::http::request::Builder, value: &&str| request.header("Accept-Encoding", *value);
+            accepts_gzip(&accepted.iter().fold(request, add).body(Body::empty()).unwrap())
+        };
+        for accepted in [&["gzip"][..], &["br, GZIP;q=0.5"], &["*"], &["br", "gzip ; q=1"], &["gzip, *;q=0"]] {
+            assert!(request(accepted), "{accepted:?}");
+        }
+        for refused in [&[][..], &[""], &["br"], &["gzip;q=0"], &["*;q=0"], &["gzip;q=0.000, *"], &["xgzip"]] {
+            assert!(!request(refused), "{refused:?}");
         }
     }
 

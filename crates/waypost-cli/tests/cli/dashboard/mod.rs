@@ -5,6 +5,7 @@ mod actions;
 mod issues;
 mod live;
 mod looks;
+mod size;
 mod work;
 mod workspaces;
 mod xss;
