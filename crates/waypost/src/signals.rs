@@ -22,6 +22,19 @@ impl ShutdownSignal {
         Ok(ShutdownSignal { reader: listen(&[SIGTERM, SIGINT, SIGHUP])?, count: Cell::new(0) })
     }
 
+    /// Starts listening, also for the end of standard input, which counts as a signal.
+    pub(crate) fn listen_with_input() -> Result<ShutdownSignal> {
+        let signal = ShutdownSignal::listen()?;
+        let cannot = |error| Error::unavailable("cannot watch standard input").because(error);
+        let read = || {
+            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+            // The same path as any other signal, so that every wait ends.
+            let _ = signal_hook::low_level::raise(SIGTERM);
+        };
+        std::thread::Builder::new().name("input".to_owned()).spawn(read).map_err(cannot)?;
+        Ok(signal)
+    }
+
     /// Returns the number of signals so far.
     pub fn count(&self) -> usize {
         if let Ok(new) = (&self.reader).read(&mut [0; 16]) {

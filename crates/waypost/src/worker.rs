@@ -73,6 +73,9 @@ pub struct Worker {
     pub settings: Settings,
     /// Whether it ends when there is nothing left to do.
     pub until_empty: bool,
+    /// Whether the end of standard input is a shutdown signal. A program that starts workers keeps the other end of a pipe
+    /// open: however it ends, its workers end too.
+    pub stop_with_input: bool,
     /// Maximum time to wait for running jobs after a shutdown signal.
     pub drain_timeout: Duration,
 }
@@ -111,7 +114,8 @@ fn work_of(view: &JobView) -> String {
 impl Worker {
     /// Works until a shutdown signal, or until there is nothing left to do.
     pub fn run(&self, session: &mut Session, report: &mut dyn FnMut(WorkerEvent<'_>) -> Result<()>) -> Result<Tally> {
-        let shutdown = ShutdownSignal::listen()?;
+        let shutdown =
+            if self.stop_with_input { ShutdownSignal::listen_with_input()? } else { ShutdownSignal::listen()? };
         let machine = workspaces::machine(session)?;
         self.check_base(session)?;
         session.write(RegisterAgent {

@@ -57,6 +57,9 @@ pub(crate) struct Args {
     /// Maximum time to wait for running jobs after a signal to stop
     #[arg(long, value_name = "SPAN", value_parser = parse_duration, default_value = "30s")]
     patience: u64,
+    /// Stop when standard input ends, as on a signal: for a program that starts workers and may be killed
+    #[arg(long)]
+    stop_with_input: bool,
     #[command(flatten)]
     how: HowArgs,
     /// Command and its arguments
@@ -87,6 +90,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         capabilities: args.capabilities.clone(),
         settings: args.how.settings(&session),
         until_empty: args.until_empty,
+        stop_with_input: args.stop_with_input,
         drain_timeout: Duration::from_millis(args.patience),
     };
     let ui = &cx.ui;

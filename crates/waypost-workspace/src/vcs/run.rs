@@ -802,10 +802,10 @@ impl Step<'_> {
     }
 
     /// Starts it in the background, without output and in a process group of its own: a Ctrl-C on the terminal does not
-    /// reach it.
+    /// reach it. Its input is a pipe that ends when this process does.
     pub fn start(&self) -> Result<BackgroundStep> {
         let mut command = self.command();
-        command.stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
         Ok(BackgroundStep { child: command.spawn().map_err(|error| self.cannot_start(error))? })
     }
 }

@@ -90,7 +90,7 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
     let printed = super::tail(&log_path(session, &job.job.id)?, OUTPUT_TAIL_BYTES);
     let printed = String::from_utf8_lossy(&printed).replace('\0', "").trim_end().to_owned();
     operation.output = Some(printed).filter(|printed| !printed.is_empty());
-    let ended = record_end(session, &operation, log.as_mut())?;
+    let ended = record_end(session, &operation, dirs.as_ref().map(|dirs| dirs.dir.as_path()), log.as_mut())?;
     if let Some(temporary) = dirs.as_ref().map(|dirs| &dirs.temporary) {
         remove_temporary(temporary);
     }
@@ -479,6 +479,7 @@ fn watch(
                 return Err(Stop::Failed(format!("another process recorded that it is {}", now.job.status)));
             }
             Ok(_) => {}
+            Err(error) if is_deleted(session, &dirs.dir) => return Err(Stop::Failed(error.full_message())),
             // The store may be available again before the lease expires.
             Err(error) => log::warn!("{}", error.full_message()),
         }
@@ -554,8 +555,22 @@ fn set_result(operation: &mut FinishJob, ended: &Ended) {
     };
 }
 
+/// Returns whether both the directory of the store and the one that the job runs in were deleted. A store that is merely gone
+/// can be put back, but here nothing is left that it could describe.
+fn is_deleted(session: &Session, dir: &Path) -> bool {
+    let Location::Sqlite(store) = &session.choice.location else { return false };
+    let is_gone =
+        |path: &Path| path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
+    store.parent().is_some_and(is_gone) && is_gone(dir)
+}
+
 /// Records how a job ended, after the rest of its output. Retries while the store is unavailable.
-fn record_end(session: &mut Session, operation: &FinishJob, mut log: Option<&mut SharedLog>) -> Result<JobView> {
+fn record_end(
+    session: &mut Session,
+    operation: &FinishJob,
+    dir: Option<&Path>,
+    mut log: Option<&mut SharedLog>,
+) -> Result<JobView> {
     let began = Instant::now();
     loop {
         let stored = log.as_mut().map_or(Ok(()), |log| log.finish(session)).or_else(|error| {
@@ -566,7 +581,11 @@ fn record_end(session: &mut Session, operation: &FinishJob, mut log: Option<&mut
             if is_final { Ok(()) } else { Err(error) }
         });
         match stored.and_then(|()| session.write(operation.clone())) {
-            Err(error) if error.kind() == Kind::Unavailable && began.elapsed() < RECORD_TIMEOUT => {
+            Err(error)
+                if error.kind() == Kind::Unavailable
+                    && began.elapsed() < RECORD_TIMEOUT
+                    && !dir.is_some_and(|dir| is_deleted(session, dir)) =>
+            {
                 log::warn!("{}", error.full_message());
                 let _ = session.wait(u64::MAX, POLL_INTERVAL);
             }

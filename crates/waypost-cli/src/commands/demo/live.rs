@@ -104,8 +104,11 @@ impl Workers {
     fn start(scratch: &Scratch) -> Result<Workers> {
         let mut workers = Workers(Vec::new());
         for agent in AGENTS {
-            // Without patience: a signal also stops the job of a worker.
-            let line = format!("way worker --agent {agent} --patience 0s --cleanup -- ../reviewer.sh {PACE_S}");
+            // Without patience: a signal also stops the job of a worker. Their input ends with this process, even if it is
+            // killed.
+            let line = format!(
+                "way worker --agent {agent} --stop-with-input --patience 0s --cleanup -- ../reviewer.sh {PACE_S}"
+            );
             workers.0.push(scratch.start(&scratch.shop, &line)?);
         }
         Ok(workers)

@@ -165,3 +165,17 @@ fn the_demo_keeps_agents_at_work_under_a_dashboard_until_a_signal() {
     assert_eq!(processes_in(&dir), [""; 0]);
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
 }
+
+#[test]
+fn a_demo_that_is_killed_leaves_no_process_behind() {
+    let sandbox = sandbox();
+    let dir = sandbox.dir("anywhere");
+    let mut child = demo(&sandbox, &dir, &["--serve", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    until("its workers run", || processes_in(&dir).iter().filter(|line| line.contains(" worker ")).count() == 4);
+    // No handler can run, so nothing that the demo does at its end happens.
+    child.kill().unwrap();
+    let _ = child.wait().unwrap();
+    until("all its processes have ended", || processes_in(&dir).is_empty());
+}

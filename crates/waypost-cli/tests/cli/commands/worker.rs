@@ -4,9 +4,10 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
+use waypost_fs::{FileIdentity, remove_tree};
 use waypost_testkit::{Run, postgres_url};
 
-use crate::support::jobs::{Shop, until};
+use crate::support::jobs::{Shop, is_alive, path, until};
 
 const WAY: &str = env!("CARGO_BIN_EXE_way");
 
@@ -175,4 +176,41 @@ fn the_exit_code_of_a_worker_tells_whether_work_failed() {
     let script = format!("if [ -e {0} ]; then {1}; else touch {0}; exit 1; fi", mark.display(), done());
     let run = shop.way(["worker", "--agent", "one", "--until-empty", "--", "sh", "-c", &script]).ok();
     assert!(run.stdout.contains("2 started, 1 completed, 1 failed, 0 interrupted"), "{}", run.whole());
+}
+
+#[test]
+fn a_worker_stops_when_its_input_ends_and_its_task_costs_no_attempt() {
+    let shop = Shop::new();
+    let file = plan(&shop, &json!({ "tasks": [{ "name": "long" }] }));
+    let _ = shop.way(["workflow", "create", "w", "--plan", file.to_str().unwrap(), "--start"]).ok();
+    let mut command = shop.command();
+    command.args(["worker", "--agent", "one", "--stop-with-input", "--patience", "0s", "--json", "--", "sleep", "600"]);
+    let mut worker = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let task = || shop.way(["task", "show", "long", "--json"]).data();
+    until("the job runs", || task()["status"] == "in_progress");
+    drop(worker.stdin.take());
+    let tally = Run::of(&worker.wait_with_output().unwrap()).data();
+    assert_eq!(tally["interrupted"], 1, "{tally}");
+    assert_eq!((&task()["status"], &task()["attempts"]), (&json!("pending"), &json!(0)));
+}
+
+#[test]
+fn a_worker_and_its_job_end_when_everything_is_deleted_under_them() {
+    let shop = Shop::new();
+    let file = plan(&shop, &json!({ "tasks": [{ "name": "long" }] }));
+    let _ = shop.way(["workflow", "create", "w", "--plan", file.to_str().unwrap(), "--start"]).ok();
+    let mut command = shop.command();
+    command.args(["worker", "--agent", "one", "--", "sleep", "600"]);
+    let worker = spawn(command);
+    let job = || shop.way(["job", "list", "--json"]).data()[0].clone();
+    until("the job runs", || job()["status"] == "running" && !job()["supervisor"].is_null());
+    let now = job();
+    let supervisor = now["supervisor"]["pid"].to_string();
+    for dir in [path(&now["workspace_dir"]).parent().unwrap(), &shop.repo.join(".git")] {
+        remove_tree(dir, FileIdentity::of(dir).unwrap()).unwrap();
+    }
+    let ended = Run::of(&worker.wait_with_output().unwrap());
+    assert_eq!(ended.code, 8, "{ended:?}");
+    assert!(ended.stderr.contains("is gone: it was moved or deleted while it was in use"), "{ended:?}");
+    until("the supervisor and the command have ended", || !is_alive(&supervisor));
 }
