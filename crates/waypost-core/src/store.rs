@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use crate::model::{
     Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, LogPiece,
-    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Summary, Task, TaskStatus, Template,
-    Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
+    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Summary, Task, TaskPlace, TaskStatus,
+    Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
 };
 use crate::time::Timestamp;
 
@@ -147,8 +147,8 @@ pub trait Tx {
     fn task_list_names(&mut self, workflow: &WorkflowId, limit: u32) -> Result<Vec<(TaskId, String, TaskStatus)>>;
     /// Returns the tasks with a name in all workflows, newest first.
     fn task_list_named(&mut self, name: &str, limit: u32) -> Result<Vec<Task>>;
-    /// Returns the tasks with a status in all workflows, last changed first.
-    fn task_list_in(&mut self, status: TaskStatus, limit: u32) -> Result<Vec<Task>>;
+    /// Returns the tasks with a status in all workflows, of a place, last changed first.
+    fn task_list_in(&mut self, status: TaskStatus, place: &TaskPlace, limit: u32) -> Result<Vec<Task>>;
     /// Returns claimable tasks: pending, not blocked, in a running workflow. Ordered by priority, then queue time, then
     /// plan order.
     fn task_list_claimable(&mut self, query: &CandidateQuery) -> Result<Vec<Task>>;

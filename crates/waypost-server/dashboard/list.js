@@ -170,7 +170,7 @@ export function List({ list, row, none, keep, arrange = (rows) => rows, label })
     const shown = arrange(keep ? rows.filter(keep) : rows);
     return html`${shown.length === 0 && !next ? html`<p class="empty">${none}</p>`
       : html`<${Rows} items=${shown} row=${row} onEnd=${list.error ? undefined : list.more} label=${label}/>`}
-      ${next && html`<p class="more" role="status">${shown.length} are shown; more are loaded as you scroll.
+      ${next && html`<p class="more" role="status">${shown.length} are shown; more are loaded as you scroll.${' '}
         <button type="button" onClick=${list.more}>Load more</button></p>`}`;
   }}<//>`;
 }

@@ -12,8 +12,8 @@ use waypost_core::id::{
 use waypost_core::model::{
     Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, DeferredChanges, Dependency, DependencyKind, Event,
     EventQuery, Job, JobQuery, Lease, LogPiece, Machine, Message, MessageState, NewEvent, Notice, Progress, Reach,
-    Repository, SavedAnswer, Summary, Task, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus, Workspace,
-    WorkspaceQuery, Worktree,
+    Repository, SavedAnswer, Summary, Task, TaskPlace, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus,
+    Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::page::Cursor;
 use waypost_core::store::{Store, Tx};
@@ -368,8 +368,15 @@ impl Tx for MemoryTx<'_> {
         Ok(tasks)
     }
 
-    fn task_list_in(&mut self, status: TaskStatus, limit: u32) -> Result<Vec<Task>> {
-        let mut tasks: Vec<_> = self.rows.tasks.values().filter(|task| task.status == status).cloned().collect();
+    fn task_list_in(&mut self, status: TaskStatus, place: &TaskPlace, limit: u32) -> Result<Vec<Task>> {
+        let Rows { tasks, worktrees, .. } = &self.rows;
+        let is_there = |task: &&Task| {
+            let repository = task.repository_id.as_ref().unwrap_or(&worktrees[&task.worktree_id].repository_id);
+            task.status == status
+                && place.worktree_id.as_ref().is_none_or(|wanted| *wanted == task.worktree_id)
+                && (place.repositories.is_empty() || place.repositories.contains(repository))
+        };
+        let mut tasks: Vec<_> = tasks.values().filter(is_there).cloned().collect();
         tasks.sort_by(|a, b| (b.updated_at, &b.id).cmp(&(a.updated_at, &a.id)));
         tasks.truncate(size(limit));
         Ok(tasks)

@@ -36,6 +36,13 @@ pub fn repository_id(session: &mut Session, reference: Option<&str>) -> Result<O
     }
 }
 
+/// Returns the ids of all repositories that a reference means: several clones may have one name. None if any is meant.
+pub(crate) fn repository_ids(session: &mut Session, reference: Option<&str>) -> Result<Option<Vec<RepositoryId>>> {
+    let Some(reference) = reference.filter(|reference| *reference != ALL_REPOSITORIES) else { return Ok(None) };
+    let known = session.call(ListRepositories::all())?.repositories.into_iter().map(|seen| seen.repository);
+    Ok(Some(known.filter(|one| is_meant(one, reference)).map(|one| one.id).collect()))
+}
+
 fn is_meant(repository: &Repository, reference: &str) -> bool {
     repository.id.as_str() == reference
         || repository.name == reference

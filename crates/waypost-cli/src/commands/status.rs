@@ -43,7 +43,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let all = survey(&mut session)?;
     let worktree_id = cx.worktree_filter(&mut session)?;
-    let status = session.call_app(ShowStatus { worktree_id, limit: Some(args.limit) })?;
+    let repository = cx.repository_filter(&mut session)?;
+    let status = session.call_app(ShowStatus { worktree_id, repository, limit: Some(args.limit) })?;
     let names = Names::of(&mut session)?;
     let now = session.now()?;
     let page = Page { status: &status.work, places: places(&all), now };
@@ -96,7 +97,8 @@ fn print_line(cx: &mut CommandContext) -> Result<ExitCode> {
     let groups = match session {
         Some(mut session) => {
             let worktree_id = cx.worktree_filter(&mut session)?;
-            session.call(ShowWorkStatus { worktree_id, limit: 1 })?.groups
+            let repository = cx.repository_filter(&mut session)?;
+            session.call(ShowWorkStatus { worktree_id, repository, limit: 1 })?.groups
         }
         None => Vec::new(),
     };
@@ -109,7 +111,8 @@ fn print_line(cx: &mut CommandContext) -> Result<ExitCode> {
 fn one_line(groups: &[Group]) -> String {
     let part = |group: &Group| {
         let is_shown = group.total > 0 && group.group != GroupKind::Done;
-        is_shown.then(|| format!("{} {}", group.total, group_words(group.group, group.total)))
+        let more = if group.has_more { "+" } else { "" };
+        is_shown.then(|| format!("{}{more} {}", group.total, group_words(group.group, group.total)))
     };
     let parts: Vec<String> = groups.iter().filter_map(part).collect();
     if parts.is_empty() { "idle".to_owned() } else { parts.join(", ") }

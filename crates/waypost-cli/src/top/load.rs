@@ -68,7 +68,8 @@ impl Loader {
     pub(super) fn page(&mut self, list: List) -> Result<Page> {
         self.read_places()?;
         let limit = if matches!(list, List::Now | List::Messages) { MAX_ROWS } else { 1 };
-        let status = self.session.call(ShowWorkStatus { worktree_id: self.wanted.worktree_id.clone(), limit })?;
+        let Wanted { worktree_id, repository, .. } = self.wanted.clone();
+        let status = self.session.call(ShowWorkStatus { worktree_id, repository, limit })?;
         let totals: Vec<(GroupKind, u64)> = status.groups.iter().map(|group| (group.group, group.total)).collect();
         if limit > 1 {
             self.messages.clone_from(&status.messages);

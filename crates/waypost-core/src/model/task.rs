@@ -289,6 +289,16 @@ pub struct Dependency {
     pub kind: DependencyKind,
 }
 
+/// A filter of tasks by the place they belong to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct TaskPlace {
+    /// Only tasks that were planned in this worktree.
+    pub worktree_id: Option<WorktreeId>,
+    /// Only tasks of these repositories; of all repositories if empty. A task without a repository belongs to that of its
+    /// worktree.
+    pub repositories: Vec<RepositoryId>,
+}
+
 /// The tasks that a search for claimable ones considers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Candidates {

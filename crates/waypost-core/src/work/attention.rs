@@ -57,6 +57,9 @@ pub struct Group {
     pub group: GroupKind,
     /// The number of its rows, including those beyond the limit.
     pub total: u64,
+    /// Whether there are more than `total`: of very many tasks, not all are read.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_more: bool,
     /// Its rows.
     pub rows: Vec<Row>,
 }
@@ -91,6 +94,8 @@ pub struct Facts<'a> {
     pub now: Timestamp,
     /// Tasks of any status.
     pub tasks: &'a [Task],
+    /// The statuses that more tasks have than are among these.
+    pub partly_read: &'a [TaskStatus],
     /// The workflows of these tasks, and other live ones.
     pub workflows: &'a BTreeMap<WorkflowId, Workflow>,
     /// The held leases of tasks, with the names of their holders.
@@ -106,8 +111,15 @@ pub struct Facts<'a> {
 /// Sorts everything into groups, in the order of [`GroupKind`]. Each group is there, even if it is empty.
 pub fn group(facts: &Facts<'_>, limit: usize) -> Vec<Group> {
     let mut rows: BTreeMap<GroupKind, Vec<Row>> = GroupKind::ALL.iter().map(|kind| (*kind, Vec::new())).collect();
+    let mut partly_read: Vec<GroupKind> = Vec::new();
     let mut add = |(kind, row): (GroupKind, Row)| rows.entry(kind).or_default().push(row);
-    facts.tasks.iter().filter_map(|task| facts.task(task)).for_each(&mut add);
+    for task in facts.tasks {
+        let Some((kind, row)) = facts.task(task) else { continue };
+        if facts.partly_read.contains(&task.status) {
+            partly_read.push(kind);
+        }
+        add((kind, row));
+    }
     facts.workflows.values().filter_map(workflow_row).for_each(&mut add);
     facts.workspaces.iter().filter_map(workspace_row).for_each(&mut add);
     facts.messages.iter().map(message_row).for_each(&mut add);
@@ -119,7 +131,7 @@ pub fn group(facts: &Facts<'_>, limit: usize) -> Vec<Group> {
         }
         let total = rows.len() as u64;
         rows.truncate(limit);
-        Group { group: kind, total, rows }
+        Group { group: kind, total, has_more: partly_read.contains(&kind), rows }
     };
     rows.into_iter().map(finish).collect()
 }

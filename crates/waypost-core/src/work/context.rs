@@ -16,7 +16,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::escape::{EXPLANATION, escape_lines, quoted};
 use crate::id::AgentId;
-use crate::model::{Agent, Checkpoint, DependencyKind, Task, TaskStatus, Workflow};
+use crate::model::{Agent, Checkpoint, DependencyKind, Task, TaskPlace, TaskStatus, Workflow};
 
 /// Bytes counted as one token.
 pub const BYTES_PER_TOKEN: usize = 4;
@@ -427,7 +427,7 @@ pub(crate) fn prime(
     if ready.len() > 3 {
         packer.add(issues, if has_tools { "and more: issue" } else { "and more: way ready" });
     }
-    for task in cx.tx.task_list_in(TaskStatus::WaitingInput, 3)? {
+    for task in cx.tx.task_list_in(TaskStatus::WaitingInput, &TaskPlace::default(), 3)? {
         let question = task.question.as_deref().unwrap_or_default();
         packer.add(questions, &quoted(&format!("{} ({})", task.name, task.id), &shorten(question, 120)));
     }

@@ -26,7 +26,7 @@ fn store() -> TestStore {
 }
 
 fn groups(store: &mut TestStore, limit: u32) -> Vec<Group> {
-    store.read(PERSON, ShowWorkStatus { worktree_id: None, limit }).unwrap().groups
+    store.read(PERSON, ShowWorkStatus { worktree_id: None, repository: None, limit }).unwrap().groups
 }
 
 fn rows(store: &mut TestStore, kind: GroupKind) -> Vec<(String, String)> {
@@ -99,6 +99,6 @@ fn paused_workflows_are_queued_and_messages_need_their_reader() {
     store.write(PERSON, PauseWorkflow { workflow: "w".to_owned() }).unwrap();
     assert_eq!(rows(&mut store, GroupKind::Queued), named(&[("w", "paused")]));
     assert_eq!(rows(&mut store, GroupKind::NeedsYou), [], "the message is not for this caller");
-    let seen = store.read("bob", ShowWorkStatus { worktree_id: None, limit: 9 }).unwrap();
+    let seen = store.read("bob", ShowWorkStatus { worktree_id: None, repository: None, limit: 9 }).unwrap();
     assert_eq!(seen.groups[0].rows[0].chip, "message");
 }

@@ -3,7 +3,7 @@ import { Actions } from '../dialogs.js';
 import { html } from '../html.js';
 import { Rows } from '../list.js';
 import { link } from '../router.js';
-import { isInScope, scope, worktreeName } from '../scope.js';
+import { scope, worktreeName } from '../scope.js';
 import { Age, Chip, Empty, Loaded, Row, useRead } from '../ui.js';
 
 const TITLES = { needs_you: 'Needs you', stuck: 'Stuck', working: 'Working', queued: 'Queued', done: 'Done' };
@@ -15,22 +15,13 @@ const target = ({ kind, id, workflow_id: workflow }) => {
   return workflow ? link('workflows', workflow) : link('workflows', id);
 };
 
-/// The rows of the repository in the filter: the server filters by worktree alone.
-function within(groups) {
-  if (!scope.value.repo || scope.value.worktree) return groups;
-  return groups.map((group) => {
-    const rows = group.rows.filter(({ worktree_id: id }) => isInScope(id));
-    return { ...group, rows, total: rows.length, isPart: group.total > group.rows.length };
-  });
-}
-
 export function Now({ query }) {
   const { repo, worktree } = scope.value;
-  const state = useRead('status', { limit: query.limit ?? (repo ? 1000 : 50), worktree_id: worktree });
-  const groups = within(state.answer?.data.groups ?? []);
+  const state = useRead('status', { limit: query.limit ?? 50, worktree_id: worktree, repository: repo });
+  const groups = state.answer?.data.groups ?? [];
   return html`<h1>Now</h1><${Loaded} state=${state}>${() => html`
-    <ul class="counts" aria-label="Groups">${groups.map(({ group, total }) => html`
-      <li class=${total ? group : 'none'}><b>${total}</b> ${total !== 1 && group === 'needs_you' ? 'need you' : TITLES[group].toLowerCase()}</li>`)}</ul>
+    <ul class="counts" aria-label="Groups">${groups.map(({ group, total, has_more: hasMore }) => html`
+      <li class=${total ? group : 'none'}><b>${total}${hasMore && '+'}</b> ${total !== 1 && group === 'needs_you' ? 'need you' : TITLES[group].toLowerCase()}</li>`)}</ul>
     ${groups.filter(({ total }) => total).map((group) => html`<${Group} key=${group.group} ...${group} query=${query}/>`)}
     ${groups.every(({ total }) => !total) && html`<${Empty}>Nothing runs and nothing waits.
       Start a workflow: <code>way workflow create NAME --plan FILE --start</code><//>`}`}<//>`;
@@ -45,9 +36,12 @@ const rowAction = ({ kind, id, name, chip, reason, workflow_id: workflow }) => {
   return kind === 'workflow' && html`<${Actions} on="workflow" of=${{ id: workflow ?? id, name, status }} only=${['merged', 'resume', 'start']}/>`;
 };
 
-function Group({ group, rows, total, isPart, query }) {
+/// The maximum number of rows of a group that the server sends.
+const MAX_ROWS = 1000;
+
+function Group({ group, rows, total, has_more: hasMore, query }) {
   return html`<section class=${group} aria-labelledby=${group}>
-    <h2 id=${group}>${TITLES[group]} <span class="dim">${total}</span></h2>
+    <h2 id=${group}>${TITLES[group]} <span class="dim">${total}${hasMore && '+'}</span></h2>
     <${Rows} items=${rows} row=${(row) => html`
       <div class="entry" key=${row.id}><${Row} href=${target(row)}>
         <${Chip} word=${row.chip}/>
@@ -56,8 +50,9 @@ function Group({ group, rows, total, isPart, query }) {
         <span class="dim place">${worktreeName(row.worktree_id)}</span>
         <${Age} of=${row.since}/>
       <//>${group === 'needs_you' ? html`<span class="acts">${rowAction(row)}</span>` : rowAction(row)}</div>`}/>
-    ${total > rows.length && html`<p class="more">The first ${rows.length} of ${total} are shown.
-      <a href=${link('now', '', { ...query, limit: 1000 })}>Show all</a></p>`}
-    ${isPart && html`<p class="more">There are more than 1000 in all repositories; those of this one among the others are not shown.</p>`}
+    ${(hasMore || total > rows.length) && html`<p class="more">The first ${rows.length} of ${hasMore ? 'more than ' : ''}${total} are shown.${' '}
+      ${total > rows.length && rows.length < MAX_ROWS
+    ? html`<a href=${link('now', '', { ...query, limit: MAX_ROWS })}>Show ${total <= MAX_ROWS && !hasMore ? 'all' : Math.min(total, MAX_ROWS)}</a>`
+    : html`All of them are in their <a href=${link('workflows')}>workflows</a>.`}</p>`}
   </section>`;
 }

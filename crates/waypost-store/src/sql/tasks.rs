@@ -1,7 +1,7 @@
 //! Tasks, their dependencies and their checkpoints.
 
-use waypost_core::id::RepositoryId;
-use waypost_core::model::{CandidateQuery, Candidates, Checkpoint, Dependency, Progress, Task};
+use waypost_core::id::{RepositoryId, WorktreeId};
+use waypost_core::model::{CandidateQuery, Candidates, Checkpoint, Dependency, Progress, Task, TaskPlace, TaskStatus};
 
 use super::Query;
 use crate::cell::cells;
@@ -127,9 +127,15 @@ pub(crate) const TASK_LIST_NAMES: &str =
 /// Backwards along `tasks_named`.
 pub(crate) const TASK_LIST_NAMED: &str =
     select!(task, "tasks WHERE name = ?2 ORDER BY created_at DESC, id DESC LIMIT ?1");
-/// Backwards along `tasks_by_status`.
-pub(crate) const TASK_LIST_IN: &str =
-    select!(task, "tasks WHERE status = ?2 ORDER BY updated_at DESC, id DESC LIMIT ?1");
+/// Backwards along `tasks_by_status`. The repositories are one text, each between commas.
+pub(crate) const TASK_LIST_IN: &str = select!(
+    task,
+    "tasks WHERE status = ?2
+        AND (?4 = '' OR worktree_id = ?4)
+        AND (?3 = '' OR ?3 LIKE '%,' || COALESCE(repository_id, (SELECT worktrees.repository_id FROM worktrees
+            WHERE worktrees.id = tasks.worktree_id)) || ',%')
+    ORDER BY updated_at DESC, id DESC LIMIT ?1"
+);
 /// Along `tasks_pending`, until enough tasks without open blockers are found. A subquery reads the status of each task's
 /// workflow by id: with a join, the planner may assume that few workflows run and start with those. The repositories are
 /// one text, each between commas. A worktree leaves out its own tasks, and those that belong to others.
@@ -209,6 +215,14 @@ pub(crate) const DEPENDENCY_LIST_BY_TASK: &str =
 /// Backwards along `checkpoints_by_task`.
 pub(crate) const CHECKPOINT_LIST: &str =
     select!(checkpoint, "checkpoints WHERE task_id = ?2 AND sequence < ?3 ORDER BY sequence DESC LIMIT ?1");
+
+/// Returns the statement for the tasks with a status.
+pub(crate) fn task_list_in(status: TaskStatus, place: &TaskPlace, limit: u32) -> Query {
+    let TaskPlace { worktree_id, repositories } = place;
+    let repositories = super::between_commas(repositories.iter().map(RepositoryId::as_str));
+    let worktree_id = worktree_id.as_ref().map_or("", WorktreeId::as_str);
+    (TASK_LIST_IN, cells![limit, status.as_str(), repositories, worktree_id].to_vec())
+}
 
 /// Returns the statement for a list of claimable tasks.
 pub(crate) fn task_list_claimable(query: &CandidateQuery) -> Query {

@@ -4,8 +4,8 @@ use waypost_core::clock::{Anchor, Reading, Remembered};
 use waypost_core::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
     Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, LogPiece,
-    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Summary, Task, TaskStatus, Template,
-    Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
+    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Summary, Task, TaskPlace, TaskStatus,
+    Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::store::Tx;
 use waypost_core::time::Timestamp;
@@ -210,8 +210,8 @@ impl Tx for SqlTx<'_> {
         self.all(sql::TASK_LIST_NAMED, cells![limit, name])
     }
 
-    fn task_list_in(&mut self, status: TaskStatus, limit: u32) -> Result<Vec<Task>> {
-        self.all(sql::TASK_LIST_IN, cells![limit, status.as_str()])
+    fn task_list_in(&mut self, status: TaskStatus, place: &TaskPlace, limit: u32) -> Result<Vec<Task>> {
+        self.listed(sql::task_list_in(status, place, limit))
     }
 
     fn task_list_claimable(&mut self, query: &CandidateQuery) -> Result<Vec<Task>> {

@@ -1,8 +1,8 @@
 //! The same random writes to a store and to the reference; then every query returns the same result.
 
-use waypost_core::id::RepositoryId;
+use waypost_core::id::{RepositoryId, WorkflowId};
 use waypost_core::model::{
-    CandidateQuery, Candidates, EventQuery, JobQuery, JobStatus, TaskStatus, WorkflowQuery, WorkflowStatus,
+    CandidateQuery, Candidates, EventQuery, JobQuery, JobStatus, TaskPlace, TaskStatus, WorkflowQuery, WorkflowStatus,
     WorkspaceQuery, kind,
 };
 use waypost_core::page::Cursor;
@@ -132,6 +132,27 @@ fn step(tx: &mut dyn Tx, world: &mut World, dice: &mut Dice) {
     }
 }
 
+fn some_candidates(world: &World, dice: &mut Dice, workflow: &WorkflowId, limit: u32) -> CandidateQuery {
+    CandidateQuery {
+        of: match dice.roll(4) {
+            0 => Candidates::All,
+            1 => Candidates::OfWorkflow(workflow.clone()),
+            2 => Candidates::OfWorktree(dice.pick(&world.worktrees).id),
+            _ => Candidates::SharedWith(dice.pick(&world.worktrees).id),
+        },
+        repositories: some_repositories(world, dice),
+        skip: dice.pick(&[0, 0, 1, 5]),
+        limit,
+    }
+}
+
+fn some_place(world: &World, dice: &mut Dice) -> TaskPlace {
+    TaskPlace {
+        worktree_id: dice.maybe(|dice| dice.pick(&world.worktrees).id),
+        repositories: some_repositories(world, dice),
+    }
+}
+
 /// Runs a random query and returns the result as text.
 fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
     let limit = dice.pick(&[0, 1, 3, 1_000, u32::MAX]);
@@ -176,19 +197,12 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
         9 => format!("{:?}", tx.task_get(&task.id).unwrap()),
         10 => format!("{:?} {:?}", tx.task_list(&workflow.id).unwrap(), tx.task_list_names(&workflow.id, 3).unwrap()),
         11 => format!("{:?}", tx.task_list_named(&task.name, limit).unwrap()),
-        12 => format!("{:?}", tx.task_list_in(dice.pick(TaskStatus::ALL), limit).unwrap()),
+        12 => {
+            let place = some_place(world, dice);
+            format!("{:?}", tx.task_list_in(dice.pick(TaskStatus::ALL), &place, limit).unwrap())
+        }
         13 | 14 => {
-            let query = CandidateQuery {
-                of: match dice.roll(4) {
-                    0 => Candidates::All,
-                    1 => Candidates::OfWorkflow(workflow.id.clone()),
-                    2 => Candidates::OfWorktree(dice.pick(&world.worktrees).id),
-                    _ => Candidates::SharedWith(dice.pick(&world.worktrees).id),
-                },
-                repositories: some_repositories(world, dice),
-                skip: dice.pick(&[0, 0, 1, 5]),
-                limit,
-            };
+            let query = some_candidates(world, dice, &workflow.id, limit);
             format!("{:?}", tx.task_list_claimable(&query).unwrap())
         }
         15 => format!("{:?} {}", tx.task_list_due(moment, limit).unwrap(), tx.due_count(moment).unwrap()),

@@ -10,8 +10,8 @@ use waypost_core::id::{AgentId, Entropy, JobId, MessageId, RepositoryId, TaskId,
 use waypost_core::model::{
     Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, DeferredChanges, Dependency, DependencyKind,
     EventQuery, Job, JobQuery, Lease, LogPiece, Message, MessageKind, MessageState, NewEvent, Notice, Reach,
-    Repository, Role, SavedAnswer, Source, Summary, Task, TaskStatus, Template, Urgency, Vcs, Workflow, WorkflowStatus,
-    Workspace, WorkspaceQuery, Worktree,
+    Repository, Role, SavedAnswer, Source, Summary, Task, TaskPlace, TaskStatus, Template, Urgency, Vcs, Workflow,
+    WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::Timestamp;
@@ -615,6 +615,17 @@ pub(crate) fn claimable_tasks_and_jobs_are_limited_to_worktrees_and_repositories
     });
     let ids = |numbers: &[usize]| -> BTreeSet<TaskId> { numbers.iter().map(|&at| tasks[at].id.clone()).collect() };
     read(store, |tx| {
+        let mut pending = |worktree_id: Option<&WorktreeId>, repositories: &[&RepositoryId]| -> BTreeSet<TaskId> {
+            let repositories = repositories.iter().map(|id| (*id).clone()).collect();
+            let place = TaskPlace { worktree_id: worktree_id.cloned(), repositories };
+            let found = tx.task_list_in(TaskStatus::Pending, &place, 9).unwrap();
+            found.into_iter().map(|task| task.id).collect()
+        };
+        assert_eq!(pending(None, &[]), ids(&[0, 1, 2, 3]));
+        assert_eq!(pending(Some(&here.id), &[]), ids(&[0, 1]));
+        assert_eq!(pending(None, &[&here.repository_id]), ids(&[1]));
+        assert_eq!(pending(None, &[&elsewhere.id]), ids(&[0, 2, 3]));
+        assert_eq!(pending(Some(&here.id), &[&elsewhere.id]), ids(&[0]));
         let mut claimable = |of: Candidates, repositories: &[&RepositoryId]| -> BTreeSet<TaskId> {
             let repositories = repositories.iter().map(|id| (*id).clone()).collect();
             let query = CandidateQuery { of, repositories, skip: 0, limit: 9 };
@@ -1154,7 +1165,8 @@ pub(crate) fn progress_and_heartbeats_change_no_other_columns(store: &mut dyn St
             let expected = Agent { status, last_heartbeat, silent_at, ..agent.clone() };
             assert_eq!(tx.agent_get(&agent.id).unwrap(), Some(expected));
             // Indexes are updated: the task is found by its new status.
-            assert_eq!(tx.task_list_in(drawn.status, 9).unwrap().iter().filter(|found| found.id == task.id).count(), 1);
+            let found = tx.task_list_in(drawn.status, &TaskPlace::default(), 9).unwrap();
+            assert_eq!(found.iter().filter(|found| found.id == task.id).count(), 1);
         });
     }
 }

@@ -350,7 +350,7 @@ fn no_path(id: &str) -> PathBuf {
 
 /// Reads a page of every table that work needs.
 fn probe_read(session: &mut Session, caller: &Caller) -> Result<()> {
-    let status = ShowWorkStatus { worktree_id: None, limit: 1 };
+    let status = ShowWorkStatus { worktree_id: None, repository: None, limit: 1 };
     engine::read(session.store()?, caller, &mut SystemEntropy, status).map(drop)
 }
 

@@ -32,7 +32,7 @@ pub(super) fn counter(name: &'static str, help: &'static str, count: u64) -> Mea
 
 /// Returns the number of entries in each section of the status.
 pub(super) fn of_status(session: &mut Session) -> Result<Vec<Measure>> {
-    let totals = session.read(ShowWorkStatus { worktree_id: None, limit: 0 })?.totals;
+    let totals = session.read(ShowWorkStatus { worktree_id: None, repository: None, limit: 0 })?.totals;
     let totals = serde_json::to_value(totals).map_err(|error| Error::internal("totals are not JSON").because(error))?;
     let of_part =
         |(name, count): (&String, &serde_json::Value)| (format!("part=\"{name}\""), count.as_f64().unwrap_or_default());

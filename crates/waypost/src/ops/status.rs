@@ -11,6 +11,7 @@ use crate::claims;
 use crate::ledger::Ledger;
 use crate::operation::{AppContext, AppEntry, AppOperation};
 use crate::place::StoreChoice;
+use crate::references;
 use crate::session::Session;
 use crate::survey::{Surveyed, survey};
 
@@ -21,6 +22,8 @@ pub static TABLE: &[AppEntry] = &[AppEntry::of::<ShowStatus>()];
 const DEFAULT_LIMIT: u32 = 8;
 /// Number of latest events.
 const MAX_RECENT_EVENTS: u32 = 5;
+/// Number of events among which those of a repository are looked for.
+const MAX_SCANNED_EVENTS: u32 = 200;
 
 /// Shows the status of tasks, workflows, agents, jobs, issues and worktrees. The parts that need a person come first.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
@@ -28,6 +31,9 @@ pub struct ShowStatus {
     /// Only records of this worktree.
     #[serde(default)]
     pub worktree_id: Option<WorktreeId>,
+    /// Only records of this repository: its id, name or path.
+    #[serde(default)]
+    pub repository: Option<String>,
     /// The maximum number of entries of each part [default: 8].
     #[serde(default)]
     pub limit: Option<u32>,
@@ -102,22 +108,36 @@ impl AppOperation for ShowStatus {
         };
         let session = cx.session()?;
         let limit = self.limit.unwrap_or(DEFAULT_LIMIT);
-        let is_here = |id: &WorktreeId| self.worktree_id.as_ref().is_none_or(|wanted| wanted == id);
+        // First, because it checks the filter.
+        let work = session.read(ShowWorkStatus {
+            worktree_id: self.worktree_id.clone(),
+            repository: self.repository.clone(),
+            limit,
+        })?;
         let mut worktrees = survey(session)?;
-        worktrees.retain(|one| self.worktree_id.is_none() || one.id.as_ref().is_some_and(is_here));
+        worktrees.retain(|one| self.worktree_id.is_none() || one.id == self.worktree_id);
+        if let Some(wanted) = references::repository_ids(session, self.repository.as_deref())? {
+            worktrees.retain(|one| wanted.contains(&one.repository_id));
+        }
         let live_jobs = ListJobs {
             status: None,
             live: true,
             task: None,
             worktree_id: self.worktree_id.clone(),
-            repository: None,
+            repository: self.repository.clone(),
             limit: Some(limit),
             after: None,
         };
         let jobs = session.call(live_jobs)?.jobs;
-        let work = session.read(ShowWorkStatus { worktree_id: self.worktree_id.clone(), limit })?;
-        let query = EventQuery { worktree_id: self.worktree_id, limit: MAX_RECENT_EVENTS, ..EventQuery::default() };
-        let history = session.read(ListEvents { query })?;
+        // The history has no filter by repository, so the latest events of its worktrees are looked for among more of them.
+        let limit = if self.repository.is_some() { MAX_SCANNED_EVENTS } else { MAX_RECENT_EVENTS };
+        let query = EventQuery { worktree_id: self.worktree_id, limit, ..EventQuery::default() };
+        let mut history = session.read(ListEvents { query })?;
+        if self.repository.is_some() {
+            let is_here = |event: &Event| worktrees.iter().any(|one| one.id.as_ref() == Some(&event.worktree_id));
+            history.events.retain(is_here);
+            history.events.truncate(MAX_RECENT_EVENTS as usize);
+        }
         let store = store_status(&session.choice, history.last)?;
         Ok(Status { work, jobs, issues, worktrees, store, events: history.events })
     }

@@ -1,5 +1,7 @@
 //! `way status`.
 
+use serde_json::json;
+
 use crate::support::worktrees::{id_of, three};
 use crate::support::{sandbox, text};
 
@@ -53,4 +55,39 @@ fn the_status_leads_with_what_needs_a_person_and_fits_on_one_line() {
     let chips: Vec<_> = groups.as_array().unwrap().iter().flat_map(|group| group["rows"].as_array().unwrap()).collect();
     let chips: Vec<_> = chips.iter().map(|row| row["chip"].as_str().unwrap()).collect();
     assert_eq!(chips, ["dead", "asks", "blocked", "working"]);
+}
+
+#[test]
+fn the_status_of_one_repository_has_all_its_rows_however_many_others_have() {
+    let sandbox = sandbox();
+    let (one, two) = (sandbox.git_repo("one"), sandbox.git_repo("two"));
+    let tasks: Vec<_> = (0..1_100).map(|number| json!({ "name": format!("t{number}") })).collect();
+    sandbox.write("two/plan.json", json!({ "tasks": tasks }).to_string());
+    sandbox.write("one/plan.json", r#"{"tasks":[{"name":"alone"}]}"#);
+    for (repo, name) in [(&two, "many"), (&one, "few")] {
+        let _ = sandbox.way(repo, ["--global", "workflow", "create", name, "--plan", "plan.json", "--start"]).ok();
+    }
+    let queued = |args: &[&str]| {
+        let args = [&["--global", "status", "--json"], args].concat();
+        let mut status = sandbox.way(&one, args).data();
+        let group = status["groups"].as_array().unwrap().iter().position(|group| group["group"] == "queued").unwrap();
+        status["groups"][group].take()
+    };
+    let all = queued(&[]);
+    assert_eq!((&all["total"], &all["has_more"]), (&json!(1_000), &json!(true)), "{all}");
+    assert_eq!(sandbox.way(&one, ["--global", "status", "--line"]).ok().stdout, "1000+ queued\n");
+    let few = queued(&["--repo", "one"]);
+    assert_eq!((&few["total"], few.get("has_more")), (&json!(1), None), "{few}");
+    assert_eq!(few["rows"][0]["name"], "few/alone");
+    let status = sandbox.way(&one, ["--global", "status", "--json", "--repo", "one"]).data();
+    for part in ["worktrees", "workflows"] {
+        assert_eq!(status[part].as_array().unwrap().len(), 1, "{part}: {}", status[part]);
+    }
+    assert_eq!(status["totals"]["ready"], 1);
+    let worktree = &status["worktrees"][0]["id"];
+    assert!(status["events"].as_array().unwrap().iter().all(|event| event["worktree_id"] == *worktree), "{status}");
+    let many = queued(&["--repo", "two", "--limit", "3"]);
+    assert_eq!((many["rows"].as_array().unwrap().len(), &many["has_more"]), (3, &json!(true)));
+    let run = sandbox.way(&one, ["--global", "status", "--repo", "three"]).fails(3);
+    assert!(run.stderr.contains("no repository \"three\""), "{}", run.stderr);
 }

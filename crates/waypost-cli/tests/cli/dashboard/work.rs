@@ -386,12 +386,36 @@ fn the_tab_counts_what_needs_the_person_and_the_desktop_shows_it_on_request() {
 }
 
 #[test]
-fn the_whole_page_takes_at_most_120_kib_when_compressed() {
-    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../waypost-server/dashboard");
-    let find =
-        r"find . -type f \( -name '*.js' -o -name '*.css' -o -name '*.svg' -o -name '*.html' \) -exec gzip -9 -c {} +";
-    let compressed = Command::new("sh").args(["-c", find]).current_dir(dir).output().unwrap();
-    assert!(compressed.status.success(), "{compressed:?}");
-    let size = compressed.stdout.len();
-    assert!(size > 10 * 1024 && size <= 120 * 1024, "{size} bytes");
+fn now_shows_one_repository_as_the_server_filters_it_and_says_how_many_rows_are_not_shown() {
+    let sandbox = sandbox();
+    let (repo, other) = (sandbox.git_repo("repo"), sandbox.git_repo("other"));
+    let _ = sandbox.way(&repo, ["config", "set", "--user", "scope", "global"]).ok();
+    let tasks: Vec<_> = (0..1_100).map(|number| json!({ "name": format!("t{number}") })).collect();
+    sandbox.write("other/plan.json", json!({ "tasks": tasks }).to_string());
+    sandbox.write("repo/plan.json", r#"{"tasks":[{"name":"alone"}]}"#);
+    for (repo, name) in [(&other, "many"), (&repo, "few")] {
+        let _ = sandbox.way(repo, ["workflow", "create", name, "--plan", "plan.json", "--start"]).ok();
+    }
+    let server = Server::start_in(sandbox, repo, &["--open"]);
+    let browser = super::open(&server);
+    browser.show("#/now");
+    browser.wait_for("The first 50 of more than 1000 are shown.");
+    browser.wait_for("1000+");
+    let repositories = server.get("/api/v1/repositories").data();
+    let id = |name: &str| {
+        let found = repositories.as_array().unwrap().iter().find(|one| one["name"] == name).unwrap();
+        found["id"].as_str().unwrap().to_owned()
+    };
+    browser.show(&format!("#/now?repo={}", id("repo")));
+    browser.wait_for("few/alone");
+    browser.wait_for_script(
+        "only its rows are shown",
+        "document.querySelectorAll('main [data-row]').length === 1 && !document.querySelector('main .more')",
+    );
+    browser.show(&format!("#/now?repo={}", id("other")));
+    browser.wait_for("The first 50 of more than 1000 are shown.");
+    let _ = browser
+        .run("[...document.querySelectorAll('main .more a')].find((one) => one.textContent === 'Show 1000').click()");
+    browser.wait_for("The first 1000 of more than 1000 are shown. All of them are in their workflows.");
+    assert_eq!(browser.errors(), [""; 0]);
 }

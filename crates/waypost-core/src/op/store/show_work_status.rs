@@ -9,8 +9,8 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, TaskId, WorkflowId, WorktreeId};
 use crate::model::{
-    Agent, AgentStatus, CandidateQuery, Candidates, DependencyKind, Lease, Task, TaskStatus, Workflow, WorkflowQuery,
-    WorkflowStatus, WorkspaceQuery,
+    Agent, AgentStatus, CandidateQuery, Candidates, DependencyKind, Lease, Task, TaskPlace, TaskStatus, Workflow,
+    WorkflowQuery, WorkflowStatus, WorkspaceQuery,
 };
 use crate::op::{AgentView, LeaseView, MessageView};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
@@ -20,7 +20,7 @@ use crate::work::lease::{self, Names};
 use crate::work::view::{self, TaskView, WorkflowView};
 use crate::work::{agents, find, transfer};
 
-/// The maximum number of rows that are read of each part, before filtering.
+/// The maximum number of rows that are read of each part. A group that has more says so.
 const MAX_SCAN: u32 = 1_000;
 
 /// Shows the status of tasks, workflows, agents and issues. The parts that need a person come first.
@@ -29,6 +29,9 @@ pub struct ShowWorkStatus {
     /// Only records of this worktree.
     #[serde(default)]
     pub worktree_id: Option<WorktreeId>,
+    /// Only records of this repository: its id, name or path.
+    #[serde(default)]
+    pub repository: Option<String>,
     /// The maximum number of entries of each part.
     pub limit: u32,
 }
@@ -106,7 +109,8 @@ impl StoreOperation for ShowWorkStatus {
         {
             return Err(Error::not_found(format!("no worktree {id}")));
         }
-        let is_here = |id: &WorktreeId| self.worktree_id.as_ref().is_none_or(|wanted| wanted == id);
+        let scope = Scope::of(cx, self.worktree_id.clone(), self.repository.as_deref())?;
+        let is_here = |id: &WorktreeId| scope.has(id);
         let statuses = [
             TaskStatus::WaitingInput,
             TaskStatus::Dead,
@@ -116,13 +120,18 @@ impl StoreOperation for ShowWorkStatus {
         ];
         let mut in_status: [Vec<Task>; 5] = Default::default();
         for (tasks, status) in in_status.iter_mut().zip(statuses) {
-            *tasks = cx.tx.task_list_in(status, MAX_SCAN)?;
+            *tasks = cx.tx.task_list_in(status, &scope.place, MAX_SCAN)?;
         }
-        let all = CandidateQuery { of: Candidates::All, repositories: Vec::new(), skip: 0, limit: MAX_SCAN };
-        let mut ready = cx.tx.task_list_claimable(&all)?;
-        for tasks in in_status.iter_mut().chain([&mut ready]) {
-            tasks.retain(|task| is_here(&task.worktree_id));
-        }
+        let of = scope.place.worktree_id.clone().map_or(Candidates::All, Candidates::OfWorktree);
+        let repositories = scope.place.repositories.clone();
+        let mut ready = cx.tx.task_list_claimable(&CandidateQuery { of, repositories, skip: 0, limit: MAX_SCAN })?;
+        let mut partly_read: Vec<TaskStatus> = statuses
+            .into_iter()
+            .zip(&in_status)
+            .chain([(TaskStatus::Pending, &ready)])
+            .filter(|(_, tasks)| tasks.len() >= MAX_SCAN as usize)
+            .map(|(status, _)| status)
+            .collect();
         let of_tasks = view::workflows_of(cx, in_status.iter().flatten().chain(&ready))?;
         for task in in_status.iter().flatten() {
             if !of_tasks.contains_key(&task.workflow_id) {
@@ -136,17 +145,15 @@ impl StoreOperation for ShowWorkStatus {
         let names = Names::of(&agents);
         let held = cx.tx.lease_list(None)?;
         let reader = agents::known_caller(cx)?;
-        let known = Known { workflows: &of_tasks, names: &names, leases: &held, reader: reader.as_ref() };
-        let groups = self.groups(cx, in_status.iter().flatten().chain(&ready).cloned().collect(), &known)?;
+        let known =
+            Known { scope: &scope, workflows: &of_tasks, names: &names, leases: &held, reader: reader.as_ref() };
+        let live = in_status.iter().flatten().chain(&ready).cloned().collect();
+        let groups = self.groups(cx, live, &mut partly_read, &known)?;
         let [mut questions, mut dead, in_progress, mut waiting, paused] = in_status;
         waiting.extend(paused);
         let (mut stuck, mut working) = split_silent(cx, in_progress)?;
-        let mut workflows = cx.tx.workflow_list(&WorkflowQuery {
-            statuses: WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
-            worktree_id: self.worktree_id.clone(),
-            limit: MAX_SCAN,
-            ..WorkflowQuery::default()
-        })?;
+        let live = WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect();
+        let mut workflows = scope.workflows(cx, live)?;
         workflows.retain(|workflow| transfer::mark(workflow).is_none());
         let held_tasks = lease::tasks_of(cx, &held)?;
         let leases = LeaseView::all(cx.now, &held, &held_tasks, &names);
@@ -199,8 +206,53 @@ impl StoreOperation for ShowWorkStatus {
     }
 }
 
+/// The worktrees and repositories that the caller asks about.
+struct Scope {
+    place: TaskPlace,
+    /// The worktrees of the repositories; None if any is meant.
+    worktrees: Option<BTreeSet<WorktreeId>>,
+}
+
+impl Scope {
+    fn of(cx: &mut OpContext<'_>, worktree_id: Option<WorktreeId>, repository: Option<&str>) -> Result<Scope> {
+        let repositories = find::chosen_repositories(cx, repository)?;
+        let worktrees = if repositories.is_empty() {
+            None
+        } else {
+            let of_them = cx.tx.worktree_list()?.into_iter().filter(|one| repositories.contains(&one.repository_id));
+            Some(of_them.map(|one| one.id).collect())
+        };
+        Ok(Scope { place: TaskPlace { worktree_id, repositories }, worktrees })
+    }
+
+    fn has(&self, worktree: &WorktreeId) -> bool {
+        self.place.worktree_id.as_ref().is_none_or(|wanted| wanted == worktree)
+            && self.worktrees.as_ref().is_none_or(|wanted| wanted.contains(worktree))
+    }
+
+    /// Returns the workflows with these statuses, newest first.
+    fn workflows(&self, cx: &mut OpContext<'_>, statuses: Vec<WorkflowStatus>) -> Result<Vec<Workflow>> {
+        let TaskPlace { worktree_id, repositories } = &self.place;
+        let query =
+            WorkflowQuery { statuses, worktree_id: worktree_id.clone(), limit: MAX_SCAN, ..WorkflowQuery::default() };
+        if repositories.is_empty() {
+            return cx.tx.workflow_list(&query);
+        }
+        let mut found = Vec::new();
+        for repository in repositories {
+            found.extend(
+                cx.tx.workflow_list(&WorkflowQuery { repository_id: Some(repository.clone()), ..query.clone() })?,
+            );
+        }
+        found.sort_by(|one, other| (other.created_at, &other.id).cmp(&(one.created_at, &one.id)));
+        found.dedup_by(|one, other| one.id == other.id);
+        Ok(found)
+    }
+}
+
 /// What was read already when the groups are made.
 struct Known<'a> {
+    scope: &'a Scope,
     /// The workflows of the live tasks.
     workflows: &'a BTreeMap<WorkflowId, Workflow>,
     names: &'a Names,
@@ -218,29 +270,35 @@ impl ShowWorkStatus {
         Ok((messages, cx.tx.message_count(&reader.id, cx.now)?))
     }
 
-    /// Sorts the live tasks, and what else needs a person, into groups.
-    fn groups(&self, cx: &mut OpContext<'_>, mut tasks: Vec<Task>, known: &Known<'_>) -> Result<Vec<Group>> {
+    /// Sorts the live tasks, and what else needs a person, into groups. `partly_read` are the statuses that more tasks have
+    /// than were read.
+    fn groups(
+        &self,
+        cx: &mut OpContext<'_>,
+        mut tasks: Vec<Task>,
+        partly_read: &mut Vec<TaskStatus>,
+        known: &Known<'_>,
+    ) -> Result<Vec<Group>> {
         // A caller that wants no entries wants the totals alone, often.
         if self.limit == 0 {
             return Ok(Vec::new());
         }
-        let is_here = |id: &WorktreeId| self.worktree_id.as_ref().is_none_or(|wanted| wanted == id);
+        let scope = known.scope;
         let earliest = cx.now.minus(attention::RECENT_MS);
-        let done = cx.tx.task_list_in(TaskStatus::Completed, MAX_SCAN)?;
-        tasks.extend(done.into_iter().filter(|task| is_here(&task.worktree_id) && task.updated_at >= earliest));
+        let mut done = cx.tx.task_list_in(TaskStatus::Completed, &scope.place, MAX_SCAN)?;
+        done.retain(|task| task.updated_at >= earliest);
+        if done.len() >= MAX_SCAN as usize {
+            partly_read.push(TaskStatus::Completed);
+        }
+        tasks.extend(done);
         let blocked = blocked_by_dead(cx, &mut tasks)?;
-        let live = WorkflowQuery {
-            statuses: vec![WorkflowStatus::AwaitingMerge, WorkflowStatus::Paused, WorkflowStatus::Ready],
-            worktree_id: self.worktree_id.clone(),
-            limit: MAX_SCAN,
-            ..WorkflowQuery::default()
-        };
+        let unfinished = vec![WorkflowStatus::AwaitingMerge, WorkflowStatus::Paused, WorkflowStatus::Ready];
         let mut workflows = known.workflows.clone();
         let others: Vec<&Task> = tasks.iter().filter(|task| !workflows.contains_key(&task.workflow_id)).collect();
         if !others.is_empty() {
             workflows.extend(view::workflows_of(cx, others)?);
         }
-        workflows.extend(cx.tx.workflow_list(&live)?.into_iter().map(|one| (one.id.clone(), one)));
+        workflows.extend(scope.workflows(cx, unfinished)?.into_iter().map(|one| (one.id.clone(), one)));
         workflows.retain(|_, workflow| transfer::mark(workflow).is_none());
         let leases = known.leases.iter().filter_map(|lease| {
             let holder = known.names.get(lease.holder.as_ref()?);
@@ -248,18 +306,21 @@ impl ShowWorkStatus {
         });
         let leases = leases.collect();
         let workspaces = cx.tx.workspace_list(&WorkspaceQuery {
-            worktree_id: self.worktree_id.clone(),
+            worktree_id: scope.place.worktree_id.clone(),
+            repositories: scope.place.repositories.clone(),
             limit: MAX_SCAN,
             ..WorkspaceQuery::default()
         })?;
-        let messages = match known.reader {
+        let mut messages = match known.reader {
             Some(reader) => cx.tx.message_list(&reader.id, cx.now, 0, MAX_SCAN)?,
             None => Vec::new(),
         };
+        messages.retain(|message| scope.worktrees.is_none() || scope.has(&message.worktree_id));
         let messages: Vec<_> = messages.into_iter().map(|message| MessageView::named(message, known.names)).collect();
         let facts = Facts {
             now: cx.now,
             tasks: &tasks,
+            partly_read,
             workflows: &workflows,
             leases: &leases,
             blocked: &blocked,
