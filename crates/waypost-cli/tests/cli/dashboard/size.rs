@@ -42,7 +42,7 @@ fn files(server: &Server, page: &str) -> BTreeSet<String> {
     let mut found = BTreeSet::new();
     let mut next: Vec<String> = named(page).into_iter().filter(|path| path.starts_with("/assets/")).collect();
     while let Some(path) = next.pop() {
-        if !found.insert(path.clone()) || !path.ends_with(".js") {
+        if !found.insert(path.clone()) || path.rsplit('.').next() != Some("js") {
             continue;
         }
         let text = server.get(&path).body;
