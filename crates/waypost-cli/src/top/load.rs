@@ -201,7 +201,7 @@ impl Loader {
     }
 
     fn workflows(&mut self) -> Result<(Vec<Row>, bool)> {
-        // The store's lists take the id of a repository; the status is not restricted to one either.
+        // The store's list takes the id of a repository, not its name.
         let query =
             WorkflowQuery { worktree_id: self.wanted.worktree_id.clone(), limit: MAX_ROWS, ..WorkflowQuery::default() };
         let list = self.session.call(ListWorkflows { query })?;
