@@ -1,7 +1,7 @@
 //! `way top`: a screen that shows who has to act next, and follows the store.
 //!
 //! [`model`] decides what a key or new data changes, [`view`] draws it; both are pure, and use
-//! [`text`]. [`load`] reads the store, [`terminal`] and [`keys`] know the terminal, and [`run`] connects them.
+//! [`text`]. [`load`] reads the store, [`terminal`] and [`keys`] know the terminal, and [`mod@run`] connects them.
 
 mod keys;
 mod load;
