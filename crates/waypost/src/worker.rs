@@ -333,13 +333,14 @@ impl Worker {
     ) -> Result<Tally> {
         report(WorkerEvent::Draining(running.len()))?;
         let until = Instant::now() + self.drain_timeout;
-        let mut is_stopped = false;
+        let mut stopped: Vec<JobId> = Vec::new();
         while !running.is_empty() {
-            if !is_stopped && (Instant::now() >= until || shutdown.count() > 1) {
-                is_stopped = true;
-                for id in &running {
+            if Instant::now() >= until || shutdown.count() > 1 {
+                for id in running.iter().filter(|id| !stopped.contains(id)).cloned().collect::<Vec<_>>() {
+                    // A job that has just been started gets its supervisor a moment later.
                     if let Some(supervisor) = jobs::show(session, id.as_str())?.job.supervisor {
                         processes::terminate(&supervisor);
+                        stopped.push(id);
                     }
                 }
             }

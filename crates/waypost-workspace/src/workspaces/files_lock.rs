@@ -58,6 +58,15 @@ fn lock(plan: &Plan, timeout: Duration) -> Result<FilesLock> {
     }
 }
 
+/// Removes the lock files among these that killed processes left.
+pub(super) fn sweep(files: &[PathBuf]) {
+    for path in files.iter().filter(|path| path.extension().is_some_and(|kind| kind == "lock") && path.is_file()) {
+        if let Ok(lock) = FileLock::acquire(path, Duration::ZERO) {
+            lock.remove(path);
+        }
+    }
+}
+
 impl Drop for FilesLock {
     fn drop(&mut self) {
         if let Some((lock, path)) = self.held.take() {

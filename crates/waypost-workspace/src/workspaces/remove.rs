@@ -17,7 +17,7 @@ use super::model::{Identity, Plan, Strategy};
 use super::open_processes::check_no_process_in;
 use super::plan::is_source_gone;
 use super::trash::{delete, delete_trash};
-use super::{copies, overlay};
+use super::{copies, files_lock, overlay};
 use crate::worktrees;
 
 /// Whether a removal may delete unsaved work.
@@ -64,6 +64,7 @@ pub fn sweep_trash(workspaces: &Path, saved: Option<&Path>) -> Result<Vec<Error>
         failed.extend(trash.iter().filter_map(|path| delete_trash(path, None).err()));
     }
     failed.extend(copies::sweep(workspaces, saved).err());
+    files_lock::sweep(&entries(workspaces)?);
     Ok(failed)
 }
 

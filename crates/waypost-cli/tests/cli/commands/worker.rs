@@ -187,7 +187,7 @@ fn a_worker_stops_when_its_input_ends_and_its_task_costs_no_attempt() {
     command.args(["worker", "--agent", "one", "--stop-with-input", "--patience", "0s", "--json", "--", "sleep", "600"]);
     let mut worker = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let task = || shop.way(["task", "show", "long", "--json"]).data();
-    until("the job runs", || task()["status"] == "in_progress");
+    until("the job runs, or is about to", || task()["status"] == "in_progress");
     drop(worker.stdin.take());
     let tally = Run::of(&worker.wait_with_output().unwrap()).data();
     assert_eq!(tally["interrupted"], 1, "{tally}");

@@ -324,9 +324,12 @@ fn the_filter_by_worktree_is_in_the_address_and_holds_on_every_screen() {
     page.show(&format!("#/now?repo={repository}"));
     page.browser.wait_for("ship/design");
     page.until("document.querySelector('[aria-label=Repository]').value", &json!(repository));
+    assert_eq!(page.browser.errors(), [""; 0]);
+    // A repository that does not exist is refused, not shown as idle.
     page.show("#/now?repo=rp_000000000000");
     page.until("document.querySelector('main').innerText.includes('ship/design')", &json!(false));
-    assert_eq!(page.browser.errors(), [""; 0]);
+    let errors = page.browser.errors();
+    assert!(errors.iter().all(|line| line.contains("responded with a status of 404")), "{errors:?}");
 }
 
 #[test]
