@@ -17,6 +17,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use waypost_fs::{boot_id, sync_dir};
 
+use crate::intents::remove;
+
 /// The files of a group, beside the lock that guards them.
 pub(crate) struct Group {
     /// The last durable version of the ledger. It exists while the group is open.
@@ -163,13 +165,6 @@ fn new_id() -> String {
 fn is_same_file(one: &Path, other: &Path) -> bool {
     let identity = |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
     identity(one).is_some_and(|one| identity(other) == Some(one))
-}
-
-fn remove(path: &Path) -> io::Result<()> {
-    match fs::remove_file(path) {
-        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
-        _ => Ok(()),
-    }
 }
 
 #[cfg(test)]

@@ -105,7 +105,8 @@ fn read(path: &Path) -> io::Result<Option<Vec<u8>>> {
     }
 }
 
-fn remove(path: &Path) -> io::Result<()> {
+/// Removes a file, if it exists.
+pub(crate) fn remove(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
         _ => Ok(()),
