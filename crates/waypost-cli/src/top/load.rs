@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use waypost::jobs;
 use waypost::ops::issue::{IssueContext, IssueDetails, ListIssues};
+use waypost::references;
 use waypost::repos::Repo;
 use waypost::session::Session;
 use waypost::survey::survey;
@@ -201,9 +202,9 @@ impl Loader {
     }
 
     fn workflows(&mut self) -> Result<(Vec<Row>, bool)> {
-        // The store's list takes the id of a repository, not its name.
-        let query =
-            WorkflowQuery { worktree_id: self.wanted.worktree_id.clone(), limit: MAX_ROWS, ..WorkflowQuery::default() };
+        let repository_id = references::repository_id(&mut self.session, self.wanted.repository.as_deref())?;
+        let worktree_id = self.wanted.worktree_id.clone();
+        let query = WorkflowQuery { worktree_id, repository_id, limit: MAX_ROWS, ..WorkflowQuery::default() };
         let list = self.session.call(ListWorkflows { query })?;
         Ok((list.workflows.iter().map(|view| self.workflow_row(view)).collect(), list.next.is_some()))
     }

@@ -206,6 +206,22 @@ fn an_action_asks_first_where_work_could_be_lost_and_a_refusal_has_the_words_of_
 }
 
 #[test]
+fn a_repository_restricts_every_list_of_the_screen() {
+    let sandbox = sandbox();
+    let repos = ["one", "two"].map(|name| sandbox.git_repo(name));
+    for (repo, name) in repos.iter().zip(["first", "second"]) {
+        assert_eq!(sandbox.way(repo, ["--global", "workflow", "create", name]).code, 0);
+    }
+    let terminal = Terminal::open(&sandbox, &repos[0], 80, 24);
+    terminal.runs("--global --repo two top");
+    terminal.shows("way top");
+    terminal.types(":workflows");
+    terminal.press(&["Enter"]);
+    let text = terminal.shows("second");
+    assert!(!text.contains("first"), "{text}");
+}
+
+#[test]
 fn the_output_of_a_running_job_is_followed() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("shop");
