@@ -61,6 +61,8 @@ function Guarded({ children }) {
 
 function Navigation() {
   const { screen } = route.value;
+  // On a phone the tabs are wider than the page.
+  useEffect(() => { document.querySelector('nav [aria-current]')?.scrollIntoView({ block: 'nearest', inline: 'center' }); }, [screen]);
   return html`<nav aria-label="Screens"><a class="brand" href=${link('now')}>Waypost</a>
     ${SCREENS.map(([address, name]) => html`<a class="tab" href=${link(address)} aria-current=${screen === address ? 'page' : undefined}>
       ${name}${address === 'now' && waiting.value > 0 && html` <span class="count" aria-label="${waiting.value} need you">${waiting.value}</span>`}</a>`)}

@@ -51,10 +51,12 @@ export function useRead(path, parameters = {}, concerns = isNews, reader = read)
   return state.key === key ? state : { key };
 }
 
-/// Shows what a read gave: the answer, the error, or that it is under way. An error is never an empty list.
-export function Loaded({ state, children }) {
+/// Shows what a read gave: the answer, the error, or that it is under way. An error is never an empty list. The title is the
+/// heading of a page whose answer would have it.
+export function Loaded({ state, title, children }) {
   const { answer, error, at } = state;
   return html`
+    ${title && !answer && html`<h1>${title}</h1>`}
     ${error && html`<div class="problem" role="alert">
       <strong>${error.message}</strong>
       ${(error.hints ?? []).map((hint) => html`<div class="dim">${hint}</div>`)}

@@ -80,7 +80,7 @@ function All({ query }) {
       ${isFiltered && html`<a href=${link('issues')} onClick=${() => { setText(''); setLabel(''); }}>Clear</a>`}
     </form>
     ${(list.answer?.warnings ?? []).map((warning) => html`<div class="note wait" key=${warning}>${warning}</div>`)}
-    <${List} list=${list} none=${isFiltered ? 'No issue matches.' : 'No issue is open.'} arrange=${() => tree(entries)} row=${({ issue, depth, isApart }) => html`
+    <${List} list=${list} none=${isFiltered ? 'No issue matches.' : 'No issue is open. Add one above, or with way add TITLE.'} arrange=${() => tree(entries)} row=${({ issue, depth, isApart }) => html`
       <${Row} key=${issue.id} href=${link('issues', issue.id)}>
         <${Chip} word=${issue.status}/><span class="id indent-${Math.min(depth, 6)}">${depth > 0 && html`<span class="dim" aria-hidden="true">└ </span>`}${issue.id}</span>
         <span class="reason title">${issue.title}${isApart && html` <span class="dim">in ${issue.parent_id}</span>`}
@@ -146,7 +146,7 @@ function Issue({ id }) {
   const { answer: known } = useRead('repositories');
   // Issues of a repository without a store here, or of several repositories, can be proposed from one to another.
   const isPlanned = ({ source_repo: path }) => (known?.data ?? []).length > 1 || (known?.data ?? []).every((one) => one.path !== path);
-  return html`<p class="crumbs"><a href=${link('issues')}>Issues</a></p><${Loaded} state=${state}>${({ data }) => {
+  return html`<p class="crumbs"><a href=${link('issues')}>Issues</a></p><${Loaded} state=${state} title=${id}>${({ data }) => {
     const { ready, reasons, waiting, parts } = data;
     const issue = complete(data.issue);
     const of = (kind) => (issue.dependencies ?? []).filter(({ type }) => type === kind).map(({ depends_on_id: on }) => on);

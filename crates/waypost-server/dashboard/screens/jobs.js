@@ -26,14 +26,14 @@ export const useJobs = (parameters) => useList('jobs', parameters, { kinds: ['jo
 function All() {
   const { repo, worktree } = scope.value;
   const list = useJobs({ worktree_id: worktree, repository: repo });
-  return html`<h1>Jobs</h1><${List} list=${list} none="No job ran yet." row=${jobRow}/>`;
+  return html`<h1>Jobs</h1><${List} list=${list} none=${html`No job ran yet. Start one: <code>way job start -- COMMAND</code>`} row=${jobRow}/>`;
 }
 
 const isOfJob = (id) => ({ subject, kind }) => subject === id || kind.startsWith('workspace.');
 
 function Job({ id, query }) {
   const state = useRead(`jobs/${encodeURIComponent(id)}`, {}, isOfJob(id));
-  return html`<p class="crumbs"><a href=${link('jobs')}>Jobs</a></p><${Loaded} state=${state}>${({ data }) => html`
+  return html`<p class="crumbs"><a href=${link('jobs')}>Jobs</a></p><${Loaded} state=${state} title=${id}>${({ data }) => html`
     <h1>${data.task ?? data.id} <${Chip} word=${data.status}/></h1>
     ${data.error && html`<div class="note bad"><p class="text">${data.error}</p></div>`}
     <dl><${Field} name="Command"><code>${data.command.join(' ')}</code><//>

@@ -11,7 +11,7 @@ export const Agents = ({ subject }) => (subject ? html`<${Agent} name=${subject}
 function AllAgents() {
   const { repo, worktree } = scope.value;
   const list = useList('agents', { worktree_id: worktree, repository: repo }, { kinds: ['agent.', 'task.claimed', 'task.completed', 'task.released', 'task.expired', 'task.failed', 'task.asked'] });
-  return html`<h1>Agents</h1><${List} list=${list} none="No agent has registered." row=${(agent) => html`
+  return html`<h1>Agents</h1><${List} list=${list} none=${html`There is no agent yet. Connect one: <code>way setup AGENT</code>`} row=${(agent) => html`
     <div class="entry" key=${agent.id}><${Row} href=${link('agents', agent.name)}><${Chip} word=${agent.status}/><span class="name">${agent.name}</span>
       <span class="reason">${agent.role}${agent.holds?.length ? `, holds ${agent.holds.map(({ name }) => name).join(', ')}` : ''}</span>
       ${agent.unread > 0 && html`<span class="dim">${agent.unread} unread</span>`}<${Age} of=${agent.last_heartbeat}/><//><${Actions} on="agent" of=${agent}/></div>`}/>`;
@@ -19,7 +19,7 @@ function AllAgents() {
 
 function Agent({ name }) {
   const state = useRead(`agents/${encodeURIComponent(name)}`);
-  return html`<p class="crumbs"><a href=${link('agents')}>Agents</a></p><${Loaded} state=${state}>${({ data }) => html`
+  return html`<p class="crumbs"><a href=${link('agents')}>Agents</a></p><${Loaded} state=${state} title=${name}>${({ data }) => html`
     <h1>${data.name} <${Chip} word=${data.status}/></h1>
     <p class="actions"><${Actions} on="agent" of=${data}/></p>
     <dl><${Field} name="Role">${data.role}<//><${Field} name="Capabilities">${(data.capabilities ?? []).join(', ')}<//>

@@ -47,7 +47,7 @@ function Thread({ id, isOwn }) {
   const unread = isOwn && chosen && WAITING.includes(chosen.state) && chosen;
   // Opening a message of one's own inbox marks it as read.
   useEffect(() => { if (isAdmin.value && unread) write(`messages/${unread.id}/read`, {}).catch(() => {}); }, [unread && unread.id, isAdmin.value]);
-  return html`<p class="crumbs"><a href=${link('messages')}>Messages</a></p><${Loaded} state=${state}>${() => html`
+  return html`<p class="crumbs"><a href=${link('messages')}>Messages</a></p><${Loaded} state=${state} title=${id}>${() => html`
     <h1>${messages[0]?.subject || 'Conversation'}</h1>
     <ol class="thread">${messages.map((one) => html`<li key=${one.id} class=${one.id === id ? 'chosen' : ''}>
       <p class="facts"><b>${one.from}</b><span class="dim">to</span><b>${one.to}</b>

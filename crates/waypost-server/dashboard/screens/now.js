@@ -23,8 +23,10 @@ export function Now({ query }) {
     <ul class="counts" aria-label="Groups">${groups.map(({ group, total, has_more: hasMore }) => html`
       <li class=${total ? group : 'none'}><b>${total}${hasMore && '+'}</b> ${total !== 1 && group === 'needs_you' ? 'need you' : TITLES[group].toLowerCase()}</li>`)}</ul>
     ${groups.filter(({ total }) => total).map((group) => html`<${Group} key=${group.group} ...${group} query=${query}/>`)}
-    ${groups.every(({ total }) => !total) && html`<${Empty}>Nothing runs and nothing waits.
-      Start a workflow: <code>way workflow create NAME --plan FILE --start</code><//>`}`}<//>`;
+    ${groups.every(({ total }) => !total) && html`<${Empty}>Nothing runs and nothing waits.<//>
+      <ul class="steps"><li>Write down what there is to do: <code>way add TITLE</code></li>
+        <li>Let agents work on a plan: <code>way workflow create NAME --plan FILE --start</code></li>
+        <li>Connect an agent: <code>way setup AGENT</code></li></ul>`}`}<//>`;
 }
 
 /// What a person can do in the row itself: the actions of the record that the row stands for.

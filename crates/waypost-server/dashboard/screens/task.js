@@ -12,7 +12,7 @@ import { History } from './lists.js';
 export function Task({ subject }) {
   const path = `tasks/${encodeURIComponent(subject)}`;
   const state = useRead(path);
-  return html`<${Loaded} state=${state}>${({ data }) => html`
+  return html`<${Loaded} state=${state} title=${subject}>${({ data }) => html`
     <p class="crumbs"><a href=${link('workflows', data.workflow_id, { task: data.name })}>${data.workflow}</a></p>
     <h1>${data.name} <${Chip} word=${data.is_claimable ? 'ready' : data.status}/></h1>
     ${data.question && data.status === 'waiting_input' && html`<div class="note wait"><h2>Question</h2><p class="text">${data.question}</p>

@@ -80,7 +80,7 @@ function stateOf({ status, holder, is_claimable: isClaimable }) {
 
 export function Workflow({ id, query }) {
   const state = useWorkflow(id);
-  return html`<p class="crumbs"><a href=${link('workflows')}>Workflows</a></p><${Loaded} state=${state}>${({ data }) => html`
+  return html`<p class="crumbs"><a href=${link('workflows')}>Workflows</a></p><${Loaded} state=${state} title=${id}>${({ data }) => html`
     <h1>${data.name} <${Chip} word=${data.status}/></h1>
     ${data.summary && html`<p class="text lead">${data.summary}</p>`}
     <p class="facts"><${Progress} ...${data}/>

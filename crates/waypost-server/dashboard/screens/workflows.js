@@ -13,7 +13,7 @@ export const Workflows = ({ subject, query }) => (subject
 function All() {
   const { repo, worktree } = scope.value;
   const list = useList('workflows', { worktree_id: worktree, repository_id: repo }, { kinds: ['workflow.', 'task.'] });
-  return html`<h1>Workflows</h1><${List} list=${list} none="No workflow was created here yet." row=${(one) => html`
+  return html`<h1>Workflows</h1><${List} list=${list} none=${html`There is no workflow yet. Create one: <code>way workflow create NAME --plan FILE --start</code>`} row=${(one) => html`
     <${Row} key=${one.id} href=${link('workflows', one.id)}>
       <${Chip} word=${one.status}/><span class="name">${one.name}</span>
       <span class="reason">${one.summary}</span><${Progress} ...${one}/><${Age} of=${one.updated_at}/>

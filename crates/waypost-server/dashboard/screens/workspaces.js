@@ -83,7 +83,7 @@ function Work({ workspace }) {
 function Workspace({ id }) {
   const state = useRead(`workspaces/${encodeURIComponent(id)}`);
   return html`<p class="crumbs"><a href=${link('workspaces')}>Workspaces</a></p>
-    <${Loaded} state=${state}>${({ data }) => html`<${Details} workspace=${data}/>`}<//>`;
+    <${Loaded} state=${state} title=${id}>${({ data }) => html`<${Details} workspace=${data}/>`}<//>`;
 }
 
 function Details({ workspace: one }) {

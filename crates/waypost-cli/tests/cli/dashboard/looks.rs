@@ -87,6 +87,21 @@ fn nothing_is_wider_than_a_phone() {
         browser.wait_for(text);
         let width = "return Math.max(document.documentElement.scrollWidth, document.body.scrollWidth)";
         assert_eq!(browser.run(width), 390, "{address}");
+        if !address.starts_with("#/task/") {
+            let is_visible = "document.querySelector('nav [aria-current]').getBoundingClientRect().right <= 390";
+            browser.wait_for_script(&format!("the tab of {address} is visible"), is_visible);
+        }
     }
     assert_eq!(browser.errors(), [""; 0]);
+}
+
+#[test]
+fn the_page_of_a_missing_record_has_a_heading_and_says_what_is_missing() {
+    let server = Server::start(&["--open"]);
+    let browser = open(&server);
+    for screen in ["workflows", "task", "issues", "agents", "workspaces", "jobs"] {
+        browser.show(&format!("#/{screen}/none-1"));
+        browser.wait_for_script("the error is shown", "document.querySelector('main .problem')");
+        assert_eq!(browser.run("return document.querySelector('main h1')?.innerText ?? ''"), "none-1", "{screen}");
+    }
 }
