@@ -364,8 +364,18 @@ fn type_of(cell: &Cell) -> Type {
 }
 
 /// Translates `?1` to `$1`, and the list `json_each(?1)` to PostgreSQL's function for it.
+///
+/// A list of values to find becomes an array. PostgreSQL expects few elements of an array and looks each up in an index; of
+/// a function it expects a hundred, and reads the whole table instead.
 fn with_dollars(sql: &str) -> String {
-    sql.replace('?', "$").replace("json_each($1)", "jsonb_array_elements_text($1::jsonb) AS listed(value)")
+    const LIST: &str = "IN (SELECT value FROM json_each($1))";
+    const VALUES: &str = "SELECT jsonb_array_elements_text($1::jsonb)";
+    let tasks = format!("(SELECT id FROM tasks WHERE workflow_id = ANY (ARRAY({VALUES})))");
+    sql.replace('?', "$")
+        .replace(&format!("NOT {LIST}"), &format!("NOT IN ({VALUES})"))
+        .replace(LIST, &format!("= ANY (ARRAY({VALUES}))"))
+        .replace(&format!("IN {tasks}"), &format!("= ANY (ARRAY{tasks})"))
+        .replace("json_each($1)", "jsonb_array_elements_text($1::jsonb) AS listed(value)")
 }
 
 pub(super) fn last_row(messages: &[SimpleQueryMessage]) -> Option<&SimpleQueryRow> {
@@ -373,4 +383,50 @@ pub(super) fn last_row(messages: &[SimpleQueryMessage]) -> Option<&SimpleQueryRo
         SimpleQueryMessage::Row(row) => Some(row),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use waypost_testkit::postgres_url;
+
+    use super::*;
+    use crate::postgres::{Options, PostgresStore};
+
+    #[test]
+    fn rows_of_a_few_workflows_are_looked_up_however_many_others_there_are() {
+        let url = postgres_url();
+        drop(PostgresStore::open(&url, Options::default()).unwrap());
+        let (server, schema) = url.rsplit_once("?schema=").unwrap();
+        let mut client = ::postgres::Client::connect(server, NoTls).unwrap();
+        // The rows that these refer to are not needed for a plan.
+        let rows = format!(
+            "SET search_path TO {schema};
+            SET session_replication_role = replica;
+            INSERT INTO tasks (id, workflow_id, name, description, status, sequence, priority, plan, acceptance, context,
+                context_from, capabilities, files, attempts, max_attempts, backoff_ms, needs_evidence, worktree_id, created_at,
+                updated_at, queued_at)
+            SELECT 'tk_' || n, 'wf_' || n / 100, 'task ' || n, repeat('Do it. ', 30), 'pending', n % 100, 2, '{{}}', '[]', '{{}}',
+                '[]', '[]', '[]', 0, 3, 1000, 0, 'wt', n, n, n
+            FROM generate_series(1, 50000) AS n;
+            INSERT INTO leases (subject, epoch, granted_at, expires_at, ttl_ms, deadline, worktree_id)
+            SELECT id, 1, 1, 1, 1, 1, 'wt' FROM tasks;
+            INSERT INTO dependencies (task_id, depends_on, kind) SELECT id, 'tk_0', 'blocks' FROM tasks;
+            ANALYZE;
+            SET plan_cache_mode = force_generic_plan;"
+        );
+        client.batch_execute(&rows).unwrap();
+        let statements = [
+            ("tasks", sql::TASK_LIST_IN_WORKFLOWS),
+            ("counts", sql::TASK_COUNT_IN_WORKFLOWS),
+            ("leases", sql::LEASE_LIST_IN_WORKFLOWS),
+            ("dependencies", sql::DEPENDENCY_LIST_IN_WORKFLOWS),
+            ("removed_leases", sql::LEASE_REMOVE_OF_WORKFLOWS),
+        ];
+        for (name, statement) in statements {
+            client.batch_execute(&format!("PREPARE {name}(text) AS {}", with_dollars(statement))).unwrap();
+            let explained = client.query(&format!("EXPLAIN EXECUTE {name}('[\"wf_7\"]')"), &[]).unwrap();
+            let plan: Vec<String> = explained.iter().map(|row| row.get(0)).collect();
+            assert!(plan.iter().all(|line| !line.contains("Seq Scan")), "{name}:\n{}", plan.join("\n"));
+        }
+    }
 }

@@ -62,17 +62,17 @@ pub(crate) const MESSAGE_REMOVE: &str = "DELETE FROM messages WHERE id IN (SELEC
 pub(crate) const MESSAGE_DETACH_OF_WORKFLOWS: &str =
     "UPDATE messages SET workflow_id = NULL WHERE workflow_id IN (SELECT value FROM json_each(?1))";
 /// A scan of the list, the tasks along `tasks_by_plan`, and the messages along `messages_by_task`.
-pub(crate) const MESSAGE_DETACH_OF_TASKS: &str = "UPDATE messages SET task_id = NULL WHERE task_id IN
-    (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))";
+pub(crate) const MESSAGE_DETACH_OF_TASKS: &str = "UPDATE messages SET task_id = NULL
+    WHERE task_id IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))";
 /// A scan of the list, and the rest by primary key.
-pub(crate) const DEPENDENCY_REMOVE_OF_WORKFLOWS: &str = "DELETE FROM dependencies WHERE task_id IN
-    (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))";
+pub(crate) const DEPENDENCY_REMOVE_OF_WORKFLOWS: &str = "DELETE FROM dependencies
+    WHERE task_id IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))";
 /// A scan of the list, and the checkpoints along `checkpoints_by_task`.
-pub(crate) const CHECKPOINT_REMOVE_OF_WORKFLOWS: &str = "DELETE FROM checkpoints WHERE task_id IN
-    (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))";
+pub(crate) const CHECKPOINT_REMOVE_OF_WORKFLOWS: &str = "DELETE FROM checkpoints
+    WHERE task_id IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))";
 /// A scan of the list, and the rest by primary key.
-pub(crate) const LEASE_REMOVE_OF_WORKFLOWS: &str = "DELETE FROM leases WHERE subject IN
-    (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))";
+pub(crate) const LEASE_REMOVE_OF_WORKFLOWS: &str = "DELETE FROM leases
+    WHERE subject IN (SELECT id FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)))";
 /// A scan of the list and of the notices, which are few.
 pub(crate) const TASK_REMOVE_OF_WORKFLOWS: &str =
     "DELETE FROM tasks WHERE workflow_id IN (SELECT value FROM json_each(?1))";
