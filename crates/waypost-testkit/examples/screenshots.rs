@@ -30,23 +30,23 @@ const GUIDE: &[(&str, &str, (u32, u32), bool)] = &[
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let [way, dir, what] = args.as_slice() else { panic!("usage: screenshots WAY DIRECTORY guide|empty|normal|huge") };
-    let story = Story::new(way);
+    let data = SampleData::new(way);
     match what.as_str() {
         "empty" => {}
         "huge" => {
-            story.tell();
-            story.multiply();
+            data.add_normal();
+            data.add_many();
         }
-        _ => story.tell(),
+        _ => data.add_normal(),
     }
-    let mut server = story.serve();
-    let browser = Browser::start(&story.sandbox.path(""));
+    let mut server = data.serve();
+    let browser = Browser::start(&data.sandbox.path(""));
     // Ages depend on the clock of the browser.
     let clock = format!("{{ const now = Date.parse('{NOW}'); Date.now = () => now; }}");
     let _ = browser.tools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": clock }));
     browser.go(server.said["login"].as_str().expect("an address"));
     browser.wait_for("Log out");
-    let screens = story.screens();
+    let screens = data.screens();
     let address = |screen: &str| &screens.iter().find(|(name, ..)| *name == screen).expect("a screen").1;
     if what == "guide" {
         for (name, screen, size, is_dark) in GUIDE {
@@ -80,7 +80,7 @@ fn photograph(browser: &Browser, address: &str, (width, height): (u32, u32), is_
 }
 
 /// The data of the pictures.
-struct Story {
+struct SampleData {
     sandbox: Sandbox,
     repo: PathBuf,
 }
@@ -90,12 +90,12 @@ struct Served {
     said: Value,
 }
 
-impl Story {
-    fn new(way: &str) -> Story {
+impl SampleData {
+    fn new(way: &str) -> SampleData {
         let sandbox = Sandbox::new(way);
         let repo = sandbox.git_repo("harbour");
         sandbox.write("home/.gitconfig", "[user]\n\tname = Mara\n\temail = mara@example.org\n");
-        Story { sandbox, repo }
+        SampleData { sandbox, repo }
     }
 
     /// Runs a command so many minutes before the moment of the pictures.
@@ -114,7 +114,8 @@ impl Story {
         format!("../{file}")
     }
 
-    fn tell(&self) {
+    /// Adds the records of a working day.
+    fn add_normal(&self) {
         self.sandbox.dir("harbour/.waypost");
         self.sandbox.write("harbour/.waypost/issues.jsonl", issues());
         let release = self.plan("release", &release());
@@ -170,7 +171,7 @@ impl Story {
     }
 
     /// Adds 10,000 issues and 1,000 tasks.
-    fn multiply(&self) {
+    fn add_many(&self) {
         let mut lines = issues();
         for number in 0..10_000 {
             let line = json!({ "id": format!("harbour-n{number:05}"), "title": format!("Berth {number} needs a new mooring ring"),
@@ -200,7 +201,8 @@ impl Story {
             let one = &data["data"];
             one.get(at).unwrap_or(one)["id"].as_str().map(str::to_owned)
         };
-        let lists = ["now", "workflows", "issues", "agents", "workspaces", "jobs", "events", "repositories"];
+        let lists =
+            ["now", "workflows", "issues", "agents", "messages", "workspaces", "jobs", "events", "repositories"];
         let mut screens: Vec<(&str, String)> = lists.iter().map(|name| (*name, format!("#/{name}"))).collect();
         let records = [
             ("workflow", "workflows", first(&["workflow", "show", "release-2.4", "--json"], 0)),
