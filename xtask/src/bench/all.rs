@@ -13,9 +13,6 @@ use crate::Result;
 const PARTS: [Subject; 6] =
     [Subject::Startup, Subject::Ledger, Subject::Store, Subject::Server, Subject::Workspace, Subject::Dashboard];
 
-/// The programs that the benchmarks measure beside `way`.
-const PROGRAMS: [&str; 7] = ["dashboard", "floor", "hydrate", "load", "operations", "poll", "workspace"];
-
 /// Runs every benchmark. One that fails is an error in the end, and the page has the results of the others.
 pub(super) fn measure(options: &Options, run: fn(&Options) -> Result) -> Result {
     if options.only.is_some() {
@@ -24,9 +21,7 @@ pub(super) fn measure(options: &Options, run: fn(&Options) -> Result) -> Result 
     let begin = Instant::now();
     // Building takes longer than measuring.
     let scratch = Scratch::prepare(options)?;
-    for program in PROGRAMS {
-        scratch.program(program)?;
-    }
+    scratch.build_programs()?;
     let mut report = vec![format!("{:>7.1} s  build", begin.elapsed().as_secs_f64())];
     let dir = results::dir(&bench_dir(), options);
     create_dir(&dir)?;

@@ -174,8 +174,10 @@ fn plots(results: &Results) -> Vec<(&'static str, Plot)> {
     let rate = |record: &Record| record.rate;
     let (p99, longest) =
         (|record: &Record| record.times.map(|times| times[3]), |record: &Record| record.times.map(|times| times[4]));
-    let processes =
-        [("store", STORE_PROCESSES, "store: claim, note, finish"), ("ledger", LEDGER_PROCESSES, "ledger: way add")];
+    let processes = [
+        ("store", STORE_PROCESSES, "store: claim, checkpoint, finish"),
+        ("ledger", LEDGER_PROCESSES, "ledger: way add"),
+    ];
     let by_process = |value: &dyn Fn(&Record) -> Option<f64>| {
         processes.iter().map(|(part, series, label)| results.line(part, series, label, value)).collect()
     };

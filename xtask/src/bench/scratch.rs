@@ -27,15 +27,18 @@ impl Scratch {
     /// Builds `way` and creates the directories.
     pub(super) fn prepare(options: &Options) -> Result<Self> {
         let profile = options.profile.clone().unwrap_or_else(|| "dist".to_owned());
-        if !options.is_built {
-            run(&mut cargo(["build", "--profile", &profile, "--locked", "--package", "waypost-cli"]))?;
-        }
         let programs = target().join(if profile == "dev" { "debug" } else { &profile });
         let dir = bench_dir();
         let (home, way) = (dir.join("home"), programs.join("way"));
         create_dir(&home)?;
         let trivial = trivial_program(&dir)?;
-        Ok(Self { dir, trivial, begun: Instant::now(), is_built: options.is_built, profile, way, programs, home })
+        let is_built = options.is_built;
+        let mut scratch = Self { dir, trivial, begun: Instant::now(), is_built, profile, way, programs, home };
+        if !is_built {
+            scratch.build(&["--bin", "way"])?;
+            scratch.begun = Instant::now();
+        }
+        Ok(scratch)
     }
 
     /// Returns a `way` command in a directory.
@@ -58,16 +61,23 @@ impl Scratch {
         command
     }
 
-    /// Builds a program of the package `waypost-bench`. The same features as those of `way` are asked for, so that cargo builds
-    /// no dependency a second time.
+    /// Builds a program of the package `waypost-bench`.
     pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
-        let name = format!("bench-{name}");
-        if self.is_built {
-            return Ok(self.programs.join(name));
+        if !self.is_built {
+            self.build(&["--bin", "way", "--bin", &format!("bench-{name}")])?;
         }
+        Ok(self.programs.join(format!("bench-{name}")))
+    }
+
+    /// Builds all programs of the package `waypost-bench`, several at once.
+    pub(super) fn build_programs(&self) -> Result {
+        self.build(&["--bins"])
+    }
+
+    /// Builds programs with the same features as `way`, so that cargo builds no dependency a second time.
+    fn build(&self, programs: &[&str]) -> Result {
         let packages = ["--package", "waypost-cli", "--package", "waypost-bench"];
-        run(cargo(["build", "--profile", &self.profile, "--locked", "--bin", "way", "--bin", &name]).args(packages))?;
-        Ok(self.programs.join(name))
+        run(cargo(["build", "--profile", &self.profile, "--locked"]).args(packages).args(programs))
     }
 
     /// Returns a git repository of this name.

@@ -53,6 +53,8 @@ fn main() -> Result<(), Box<dyn Error>> {
     browser.set_view(1440, 900, false);
     let _ = browser.tools("Page.addScriptToEvaluateOnNewDocument", &json!({ "source": WATCH }));
     let mut rows = Vec::new();
+    // Without it, the cache cannot be turned off.
+    let _ = browser.tools("Network.enable", &json!({}));
     bench.measure_loads(&browser, &mut rows);
     bench.measure_events(&browser, &mut rows)?;
     let is_quick = args.iter().any(|arg| arg == "--quick");
