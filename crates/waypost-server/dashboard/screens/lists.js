@@ -13,8 +13,8 @@ function AllAgents() {
   const list = useList('agents', { worktree_id: worktree, repository: repo }, { kinds: ['agent.', 'task.claimed', 'task.completed', 'task.released', 'task.expired', 'task.failed', 'task.asked'] });
   return html`<h1>Agents</h1><${List} list=${list} none=${html`There is no agent yet. Connect one: <code>way setup AGENT</code>`} row=${(agent) => html`
     <div class="entry" key=${agent.id}><${Row} href=${link('agents', agent.name)}><${Chip} word=${agent.status}/><span class="name">${agent.name}</span>
-      <span class="reason">${agent.role}${agent.holds?.length ? `, holds ${agent.holds.map(({ name }) => name).join(', ')}` : ''}</span>
-      ${agent.unread > 0 && html`<span class="dim">${agent.unread} unread</span>`}<${Age} of=${agent.last_heartbeat}/><//><${Actions} on="agent" of=${agent}/></div>`}/>`;
+      <span class="reason">${agent.role}${agent.holds?.length ? `, holds ${agent.holds.map(({ name }) => name).join(', ')}` : ''}${agent.unread > 0 ? `, ${agent.unread} unread` : ''}</span>
+      <${Age} of=${agent.last_heartbeat}/><//><${Actions} on="agent" of=${agent}/></div>`}/>`;
 }
 
 function Agent({ name }) {

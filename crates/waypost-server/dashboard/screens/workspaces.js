@@ -32,7 +32,7 @@ function All({ query }) {
     <${List} list=${list} none=${none} row=${(one) => html`
       <${Row} key=${one.id} href=${link('workspaces', one.id)}>
         <${Chip} word=${one.is_pinned ? `${one.status}, pinned` : one.status}/><span class="name">${one.task ?? one.branch ?? one.id}</span>
-        <span class="reason" title=${one.path}>${one.note ?? one.branch ?? one.path}</span>
+        <span class="reason" title=${one.path}>${one.note ?? (one.task ? one.branch : undefined) ?? one.path}</span>
         ${one.status === 'kept' && html`<${Work} workspace=${one}/>`}
         <span class="number">${size(one.size)}</span><${Age} of=${one.updated_at}/>
       <//>`}/>`;
@@ -74,7 +74,7 @@ function useExplained({ id, updated_at: at }) {
 function Work({ workspace }) {
   const { changed, untracked, ahead, objections } = useExplained(workspace);
   if (!objections) return html`<span class="dim">…</span>`;
-  if (objections.length === 0) return html`<span class="dim">can be removed</span>`;
+  if (objections.length === 0) return html`<span class="dim removable">can be removed</span>`;
   const isDirty = changed + untracked > 0;
   const text = [isDirty && 'dirty', ahead > 0 && `${ahead} ahead`].filter(Boolean).join(', ');
   return html`<span class="waits" title=${objections.join(', ')}>${text || 'stays'}</span>`;
