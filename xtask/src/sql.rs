@@ -12,7 +12,7 @@ const REVIEWED: &[(&str, usize)] = &[
     ("crates/waypost-ledger/src/index/query.rs", 15),
     ("crates/waypost-ledger/src/index/search.rs", 4),
     ("crates/waypost-store/src/foreign.rs", 1),
-    ("crates/waypost-store/src/postgres/connection.rs", 4),
+    ("crates/waypost-store/src/postgres/connection.rs", 5),
     ("crates/waypost-store/src/postgres/foreign.rs", 1),
     ("crates/waypost-store/src/postgres/migrate.rs", 7),
     ("crates/waypost-store/src/postgres/owners.rs", 1),
