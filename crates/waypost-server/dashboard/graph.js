@@ -76,10 +76,10 @@ export function Graph({ graph, state, chosen, choose, open, label }) {
       event.preventDefault();
     };
     return html`<g key=${id} class=${classes.filter(Boolean).join(' ')} tabindex="0" role="button" data-node=${name}
-        aria-pressed=${id === chosen} aria-label="${name}, ${words}${isCritical ? ', on the critical path' : ''}"
+        aria-pressed=${id === chosen}
         onClick=${(event) => { event.stopPropagation(); if (id === chosen) open(id); else choose(id); }} onKeyDown=${press}
         onFocus=${(event) => { if (event.target.matches(':focus-visible')) choose(id); }}>
-      <title>${name}: ${words}</title>
+      <title>${name}: ${words}${isCritical ? ', on the critical path' : ''}</title>
       <rect x=${x} y=${y} width=${BOX.width} height=${BOX.height} rx="6"/><rect class="mark" x=${x} y=${y} width="4" height=${BOX.height} rx="2"/>
       <text x=${x + 13} y=${y + 17}>${short(name)}</text><text class="status" x=${x + 13} y=${y + 32}>${short(words)}</text></g>`;
   };

@@ -65,6 +65,9 @@ fn axe_finds_nothing_serious_on_any_screen_in_both_themes() {
         for (address, text) in screens(&server) {
             browser.show(&address);
             browser.wait_for(text);
+            if address.starts_with("#/workflows/") {
+                browser.wait_for_script("the graph is drawn", "document.querySelector('g.node')");
+            }
             wrong.extend(findings(&browser).into_iter().map(|one| format!("{address}, dark {is_dark}: {one}")));
         }
         browser.show("#/issues");
