@@ -206,7 +206,7 @@ fn an_action_asks_first_where_work_could_be_lost_and_a_refusal_has_the_words_of_
 }
 
 #[test]
-fn a_repository_restricts_every_list_of_the_screen() {
+fn a_repository_restricts_the_list_of_workflows() {
     let sandbox = sandbox();
     let repos = ["one", "two"].map(|name| sandbox.git_repo(name));
     for (repo, name) in repos.iter().zip(["first", "second"]) {
