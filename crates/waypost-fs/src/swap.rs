@@ -6,7 +6,7 @@
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -226,6 +226,43 @@ pub fn replace_with(
     })
 }
 
+/// Appends to a file, if it still has the version that was read. If `is_durable`, the bytes are on the disk when this
+/// returns. Returns None if another program changed the file, or if it cannot be opened.
+///
+/// Readers may see a part of the bytes, and a crash may leave one. A file with several names counts as changed, because
+/// another program may use the other name. On an error the file is unchanged, unless it cannot be shortened either.
+pub fn append_if_unchanged(read: &FileVersion, bytes: &[u8], is_durable: bool) -> io::Result<Option<FileVersion>> {
+    let Some(expected) = read.state else { return Ok(None) };
+    let no_wait = OFlags::NONBLOCK.bits().cast_signed();
+    let file = match OpenOptions::new().write(true).custom_flags(no_wait).open(&read.path) {
+        // A file that may not be written can be replaced, if the directory allows that.
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => return Ok(None),
+        opened => opened?,
+    };
+    let metadata = file.metadata()?;
+    if State::of(&metadata) != expected || metadata.nlink() > 1 {
+        return Ok(None);
+    }
+    let appended = file.write_all_at(bytes, expected.length).and_then(|()| {
+        let modified = antedate(&file);
+        if is_durable {
+            file.sync_data()?;
+        }
+        let own = State::of(&file.metadata()?);
+        Ok((own, modified == Some(own.modified)))
+    });
+    match appended {
+        Ok((own, is_antedated)) => Ok(Some(FileVersion::written(&read.path, own, is_antedated))),
+        Err(error) => {
+            let end = expected.length + bytes.len() as u64;
+            if file.metadata().is_ok_and(|metadata| metadata.len() <= end) {
+                let _ = file.set_len(expected.length);
+            }
+            Err(error)
+        }
+    }
+}
+
 /// Gives a file a second name, which another file may have had.
 fn link_over(file: &Path, name: &Path) -> io::Result<()> {
     let new = name.with_extension("new");
@@ -413,6 +450,28 @@ mod tests {
 
     fn entry_count(dir: &Path) -> usize {
         fs::read_dir(dir).unwrap().count()
+    }
+
+    #[test]
+    fn appending_changes_only_the_version_that_was_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        replace(&path, b"one\n", 0o600).unwrap();
+        let (_, read) = read_version(&path).unwrap();
+        let append = |read: &FileVersion| append_if_unchanged(read, b"two\n", true).unwrap();
+        let written = append(&read).unwrap();
+        assert!(written.is_current() && written.stamp().is_some());
+        assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
+        // The version that was read has been changed, by ourselves.
+        assert!(append(&read).is_none());
+        let other = dir.path().join("other");
+        fs::hard_link(&path, &other).unwrap();
+        assert!(append(&written).is_none());
+        replace(&path, b"theirs\n", 0o600).unwrap();
+        assert!(!written.is_current() && append(&written).is_none());
+        fs::remove_file(&path).unwrap();
+        assert!(append(&read_version(&path).unwrap().1).is_none());
+        assert_eq!(fs::read(&other).unwrap(), b"one\ntwo\n");
     }
 
     #[test]

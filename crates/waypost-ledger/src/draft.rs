@@ -18,6 +18,9 @@ use crate::file::{LedgerFile, LedgerLocks};
 use crate::index::{Index, IndexedIssue, KnownLines};
 use crate::patch::{LineChange, Patch};
 
+/// With this many appended changes, all of them are put in their places.
+const MAX_APPENDED: usize = 500;
+
 /// A ledger that is being changed. Its queries see the changes made so far.
 ///
 /// Most changes concern single lines, which need not read the others. A change that needs the whole file fails at first and
@@ -32,6 +35,8 @@ pub struct Draft<'a> {
     is_discarded: bool,
     needs_whole: Cell<bool>,
     is_elsewhere: Cell<bool>,
+    /// Whether the change was appended to the file.
+    is_appended: Cell<bool>,
 }
 
 /// The content of a ledger that is being changed.
@@ -118,9 +123,17 @@ fn hash(line: &[u8]) -> u64 {
 
 impl<'a> Draft<'a> {
     pub(crate) fn new(index: &'a Index, number: usize, body: Body) -> Draft<'a> {
-        let (key, is_changed, is_discarded) = (None, false, false);
-        let (needs_whole, is_elsewhere) = (Cell::new(false), Cell::new(false));
-        Draft { index, number, body, key, is_changed, is_discarded, needs_whole, is_elsewhere }
+        Draft {
+            index,
+            number,
+            body,
+            key: None,
+            is_changed: false,
+            is_discarded: false,
+            needs_whole: Cell::new(false),
+            is_elsewhere: Cell::new(false),
+            is_appended: Cell::new(false),
+        }
     }
 
     /// Writes the changed lines to the file, if there are any.
@@ -133,10 +146,19 @@ impl<'a> Draft<'a> {
         let locks = Some(locks).filter(|_| self.key.is_none());
         let written = match &self.body.content {
             Content::Lines(source, patch) => {
-                // A file that cannot be read now, or is not as expected, is read as a whole.
-                let Some(splices) = patch.splices(source).ok().flatten() else { return Ok(Written::Outdated) };
-                self.key.iter().try_for_each(|key| file.begin_once(key, patch.lines()))?;
-                file.replace_lines(seen, source, patch, &splices, locks)?
+                let appended = self.index.form(self.number)?.map_or(0, |form| form.appended);
+                if appended < MAX_APPENDED && file.may_append(source, patch) {
+                    self.key.iter().try_for_each(|key| file.begin_once(key, patch.lines()))?;
+                    self.is_appended.set(true);
+                    file.append_lines(seen, patch, locks)?
+                } else {
+                    // A file that cannot be read now, or is not as expected, is read as a whole. So is one with appended
+                    // changes, which are put in their places.
+                    let splices = patch.splices(source).ok().flatten().filter(|_| appended == 0);
+                    let Some(splices) = splices else { return Ok(Written::Outdated) };
+                    self.key.iter().try_for_each(|key| file.begin_once(key, patch.lines()))?;
+                    file.replace_lines(seen, source, patch, &splices, locks)?
+                }
             }
             Content::Whole(whole) => {
                 self.key.iter().try_for_each(|key| file.begin_once(key, whole.document.changed_lines()))?;
@@ -149,7 +171,9 @@ impl<'a> Draft<'a> {
     /// Records in the index which lines the file has now.
     pub(crate) fn record(&self, file: &Path, written: &FileVersion) -> Result<()> {
         match &self.body.content {
-            Content::Lines(_, patch) => self.index.record_patch(self.number, file, written, patch),
+            Content::Lines(_, patch) => {
+                self.index.record_patch(self.number, file, written, patch, self.is_appended.get())
+            }
             Content::Whole(whole) => self.index.record_write(self.number, file, written, &whole.known_lines),
         }
     }

@@ -3,25 +3,30 @@
 use std::collections::HashSet;
 use std::fmt;
 use std::fs::File;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use waypost_core::ledger::appended;
 use waypost_core::ledger::document::{Document, Splitter, check_stand_in, is_marker};
 use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
 use waypost_fs::{
-    Durability, FileLock, FileVersion, Part, PrivateDir, Replaced, create_durable_dir, find_displaced, open_version,
-    read_version, replace_with, restore_displaced, scan_version, sweep_temporaries,
+    Durability, FileLock, FileVersion, Part, PrivateDir, Replaced, append_if_unchanged, create_durable_dir,
+    find_displaced, open_version, read_version, replace_with, restore_displaced, scan_version, sweep_temporaries,
 };
 
-use crate::group::Group;
+use crate::group::{AppendGroup, Group};
 use crate::intents::Intents;
 use crate::patch::{self, Patch, Splice};
 use crate::tool_locks::ToolLocks;
 
 /// How long a reader waits for a checkout in progress. A writer waits as long as for our own lock.
 const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(1);
+
+/// The size of a change that may be appended. Reading many large ones would take long.
+const MAX_APPENDED_BYTES: usize = 64 * 1024;
 
 /// Number of attempts to make a change while another program keeps replacing the file.
 pub(crate) const MAX_WRITE_ATTEMPTS: usize = 100;
@@ -83,6 +88,16 @@ impl LedgerLocks {
     }
 }
 
+/// Decides whether changes may be appended to a file instead of being put in their places.
+#[derive(Clone)]
+struct AppendCheck(Arc<dyn Fn() -> bool + Send + Sync>);
+
+impl fmt::Debug for AppendCheck {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("AppendCheck")
+    }
+}
+
 /// Decides whether a file that does not exist is an empty ledger.
 #[derive(Clone)]
 struct AbsenceCheck(Arc<dyn Fn() -> Result<()> + Send + Sync>);
@@ -102,6 +117,7 @@ pub struct LedgerFile {
     lock_timeout: Duration,
     tool_locks: ToolLocks,
     absence: Option<AbsenceCheck>,
+    append: Option<(u64, AppendCheck)>,
 }
 
 impl LedgerFile {
@@ -110,7 +126,7 @@ impl LedgerFile {
     /// The lock is in a private directory, outside the tree, so that no untracked file appears in it.
     pub fn new(path: PathBuf, lock_dir: PrivateDir, lock: &str, lock_timeout: Duration) -> Self {
         let (lock, tool_locks) = (lock_dir.join(lock), ToolLocks::default());
-        LedgerFile { path, lock_dir, lock, lock_timeout, tool_locks, absence: None }
+        LedgerFile { path, lock_dir, lock, lock_timeout, tool_locks, absence: None, append: None }
     }
 
     /// Sets the lock files that exist while a version control tool changes the tree.
@@ -126,6 +142,14 @@ impl LedgerFile {
     #[must_use]
     pub fn with_absence_check(self, check: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
         LedgerFile { absence: Some(AbsenceCheck(Arc::new(check))), ..self }
+    }
+
+    /// Allows changes of a file of at least `min_bytes` to be [appended](waypost_core::ledger::appended), if `check` returns
+    /// that every program that commits the file puts them in their places first. Otherwise a change is put in its place at
+    /// once.
+    #[must_use]
+    pub fn with_appending(self, min_bytes: u64, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
+        LedgerFile { append: Some((min_bytes, AppendCheck(Arc::new(check)))), ..self }
     }
 
     /// Returns the file's path.
@@ -215,14 +239,22 @@ impl LedgerFile {
         Group::beside(&self.lock)
     }
 
+    fn append_group(&self) -> AppendGroup {
+        AppendGroup::beside(&self.lock)
+    }
+
     /// Waits until the writes of a group are durable.
     fn await_group(&self, group: &str) -> Result<()> {
         let not_durable = |problem: Error| self.not_durable(&problem);
         let _lock = self.acquire(self.lock_timeout).map_err(not_durable)?;
-        if self.group().is_synced(group) {
-            return Ok(());
-        }
-        self.group().sync(&self.path).map_err(|error| self.not_durable(&error))
+        let synced = if !self.group().is_synced(group) {
+            self.group().sync(&self.path)
+        } else if !self.append_group().is_synced(group) {
+            self.append_group().sync_if_open()
+        } else {
+            Ok(())
+        };
+        synced.map_err(|error| self.not_durable(&error))
     }
 
     fn not_durable(&self, cause: &dyn fmt::Display) -> Error {
@@ -332,6 +364,39 @@ impl LedgerFile {
         self.put(seen, &parts, locks, |now| has_lines(now, patch.lines()))
     }
 
+    /// Returns whether a change may be appended to the file, which is open.
+    pub(crate) fn may_append(&self, source: &File, patch: &Patch) -> bool {
+        let is_small = patch.lines().map(<[u8]>::len).sum::<usize>() <= MAX_APPENDED_BYTES;
+        let Some((min_bytes, AppendCheck(check))) = self.append.as_ref().filter(|_| is_small) else { return false };
+        let ends_with_line_break = |length: u64| {
+            let mut last = [0];
+            length > 0 && source.read_exact_at(&mut last, length - 1).is_ok() && last == *b"\n"
+        };
+        let length = source.metadata().map_or(0, |metadata| metadata.len());
+        length >= *min_bytes && ends_with_line_break(length) && check()
+    }
+
+    /// Appends changed lines to the file, as one line, like [`LedgerFile::replace`].
+    pub(crate) fn append_lines(
+        &self,
+        seen: &FileVersion,
+        patch: &Patch,
+        locks: Option<&LedgerLocks>,
+    ) -> Result<Option<FileVersion>> {
+        let line = appended::line_with(patch.lines());
+        let appended = (|| {
+            self.group().sync_if_open(&self.path)?;
+            let joined = match self.grouping(locks) {
+                Some(locks) => Some((locks, self.append_group().join(&self.path)?)),
+                None => None,
+            };
+            Ok(append_if_unchanged(seen, &line, joined.is_none())?.map(|written| (written, joined)))
+        })();
+        let Some((written, joined)) = appended.map_err(|error| self.cannot_write(error))? else { return Ok(None) };
+        self.end_turn(joined);
+        self.confirm(written, |now| has_lines(now, patch.lines()))
+    }
+
     /// Opens the file for changes of single lines. Returns None if there is no file, or if a version control tool is writing.
     pub(crate) fn open(&self) -> Option<(File, FileVersion)> {
         let (file, seen) = open_version(&self.path).ok()?;
@@ -346,19 +411,34 @@ impl LedgerFile {
         has_change: impl Fn(&Document) -> bool,
     ) -> Result<Option<FileVersion>> {
         let group = self.group();
-        let locks = locks.filter(|locks| locks.is_grouped && FileLock::has_waiters(&self.lock));
-        let joined = locks.and_then(|locks| Some((locks, group.join(&self.path)?)));
+        let joined = self.grouping(locks).and_then(|locks| {
+            // Only then do the appended changes belong to the durable version that the group keeps.
+            self.append_group().sync_if_open().ok()?;
+            Some((locks, group.join(&self.path)?))
+        });
         let durability = if joined.is_some() { Durability::Later(group.next()) } else { Durability::Now };
         match replace_with(seen, parts, 0o644, durability).map_err(|error| self.cannot_write(error))? {
             Replaced::Done(written) => {
-                match joined {
-                    Some((locks, id)) => locks.defer(self, id),
-                    None => group.close(&self.path),
-                }
+                self.end_turn(joined);
                 self.confirm(written, has_change)
             }
             Replaced::Changed => Ok(None),
             Replaced::Unsynced(error) => Err(self.not_durable(&error)),
+        }
+    }
+
+    /// Returns the locks if they allow a write to become durable together with those of waiting processes, and some wait.
+    fn grouping<'l>(&self, locks: Option<&'l LedgerLocks>) -> Option<&'l LedgerLocks> {
+        locks.filter(|locks| locks.is_grouped && FileLock::has_waiters(&self.lock))
+    }
+
+    /// Ends a turn of writing: a write that is not durable yet waits for its group.
+    fn end_turn(&self, joined: Option<(&LedgerLocks, String)>) {
+        if let Some((locks, id)) = joined {
+            locks.defer(self, id);
+        } else {
+            self.group().close(&self.path);
+            self.append_group().close(&self.path);
         }
     }
 

@@ -95,6 +95,11 @@ impl Group {
         sync_dir(&self.base)
     }
 
+    /// Makes the writes of the open group durable, if one is open, and closes it. The caller holds the lock.
+    pub(crate) fn sync_if_open(&self, ledger: &Path) -> io::Result<()> {
+        if self.is_open() { self.sync(ledger) } else { Ok(()) }
+    }
+
     /// Closes the open group after a durable write of the same ledger, which contains its writes.
     pub(crate) fn close(&self, ledger: &Path) {
         if self.is_open() && self.read_state().is_some_and(|state| is_same_file(&state.ledger, ledger)) {
@@ -151,6 +156,66 @@ impl Group {
         let content = [boot.as_bytes(), b"\n", id.as_bytes(), b"\n", ledger.as_os_str().as_bytes()].concat();
         let options = &mut OpenOptions::new();
         options.write(true).create(true).truncate(true).mode(0o600).open(&self.state)?.write_all(&content)
+    }
+}
+
+/// Changes that several processes appended to one ledger, and that become durable together.
+///
+/// They need no durable version to return to: after a power cut, the ledger has some of them, and none was acknowledged.
+pub(crate) struct AppendGroup {
+    /// Has the id of the group and the path of the ledger. It exists while the group is open.
+    state: PathBuf,
+}
+
+impl AppendGroup {
+    pub(crate) fn beside(lock: &Path) -> AppendGroup {
+        AppendGroup { state: lock.with_extension("appended") }
+    }
+
+    /// Joins the open group or begins one, and returns its id. The caller holds the lock.
+    pub(crate) fn join(&self, ledger: &Path) -> io::Result<String> {
+        if let Some((id, _)) = self.read().filter(|(_, open)| is_same_file(open, ledger)) {
+            return Ok(id);
+        }
+        // It is of another ledger.
+        self.sync_if_open()?;
+        let id = new_id();
+        let content = [id.as_bytes(), b"\n", fs::canonicalize(ledger)?.as_os_str().as_bytes()].concat();
+        let options = &mut OpenOptions::new();
+        options.write(true).create(true).truncate(true).mode(0o600).open(&self.state)?.write_all(&content)?;
+        Ok(id)
+    }
+
+    /// Returns whether the changes of a group are durable. The caller holds the lock.
+    pub(crate) fn is_synced(&self, id: &str) -> bool {
+        self.read().is_none_or(|(open, _)| open != id)
+    }
+
+    /// Makes the changes of the open group durable, and closes it. The caller holds the lock.
+    pub(crate) fn sync_if_open(&self) -> io::Result<()> {
+        let Some((_, ledger)) = self.read() else { return remove(&self.state) };
+        match File::open(&ledger) {
+            // A name, too, if another program has replaced the file and kept the changes.
+            Ok(file) => file.sync_all().and_then(|()| sync_dir(&ledger))?,
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(error),
+        }
+        remove(&self.state)
+    }
+
+    /// Closes the open group after a durable write of the same ledger, which contains its changes.
+    pub(crate) fn close(&self, ledger: &Path) {
+        if self.read().is_some_and(|(_, open)| is_same_file(&open, ledger)) {
+            // If it stays open, the next process syncs once more.
+            let _ = remove(&self.state);
+        }
+    }
+
+    fn read(&self) -> Option<(String, PathBuf)> {
+        let content = fs::read(&self.state).ok()?;
+        let end = content.iter().position(|byte| *byte == b'\n')?;
+        let id = String::from_utf8(content[..end].to_vec()).ok()?;
+        Some((id, PathBuf::from(std::ffi::OsString::from_vec(content[end + 1..].to_vec()))))
     }
 }
 
@@ -274,6 +339,29 @@ mod tests {
         fs::remove_file(&scene.group.state).unwrap();
         scene.group.recover(&scene.ledger).unwrap();
         assert_eq!(scene.content(), "theirs\n");
+    }
+
+    #[test]
+    fn appended_changes_are_synced_once_for_all_that_joined() {
+        let scene = Scene::new();
+        let group = AppendGroup::beside(&scene.group.base.with_extension("lock"));
+        let first = group.join(&scene.ledger).unwrap();
+        assert_eq!(group.join(&scene.ledger).unwrap(), first);
+        assert!(!group.is_synced(&first));
+        group.sync_if_open().unwrap();
+        assert!(group.is_synced(&first));
+        // A group of another ledger, which has the same lock, is synced first.
+        let second = group.join(&scene.ledger).unwrap();
+        let other = scene.dir.path().join("other.jsonl");
+        replace(&other, b"", 0o600).unwrap();
+        let third = group.join(&other).unwrap();
+        assert!(second != first && group.is_synced(&second) && !group.is_synced(&third));
+        group.close(&scene.ledger);
+        assert!(!group.is_synced(&third));
+        // A ledger that another program removed has nothing to sync.
+        fs::remove_file(&other).unwrap();
+        group.sync_if_open().unwrap();
+        assert!(group.is_synced(&third));
     }
 
     #[test]

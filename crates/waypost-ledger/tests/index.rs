@@ -21,8 +21,12 @@ use waypost_testkit::temp_dir;
 
 const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Returns ledgers in a directory, with an index of this name.
+/// Returns ledgers in a directory, with an index of this name. Changes of the first one are appended.
 fn ledgers(dir: &Path, index: &str) -> Ledgers {
+    ledgers_with(dir, index, true)
+}
+
+fn ledgers_with(dir: &Path, index: &str, appends: bool) -> Ledgers {
     let private = PrivateDir::from(dir.join("private")).with_user_dir(Some(dir.join("home")));
     // A test may have put something else in its place.
     let _ = private.create();
@@ -30,7 +34,8 @@ fn ledgers(dir: &Path, index: &str) -> Ledgers {
         LedgerFile::new(dir.join("tree").join(name), private.clone(), &format!("{name}.lock"), Duration::from_secs(20))
     };
     fs::create_dir_all(dir.join("tree")).unwrap();
-    Ledgers::new(vec![file("one.jsonl"), file("two.jsonl")], dir.join("private").join(index), Terms::default())
+    let one = file("one.jsonl").with_appending(0, move || appends);
+    Ledgers::new(vec![one, file("two.jsonl")], dir.join("private").join(index), Terms::default())
 }
 
 /// Returns the content of an index that does not depend on its history.
@@ -305,7 +310,11 @@ fn run_step(ledgers: &Ledgers, step: &Step) {
                     .map(drop),
                 Some(_) => Err(Error::conflict("the issue is in the other ledger")),
             });
-            drop(written);
+            if written.is_ok() {
+                let file = Document::parse(fs::read(path(file)).unwrap());
+                let has_change = |line: &[u8]| Record::parse(str::from_utf8(line).unwrap()).is_ok_and(|now| now == new);
+                assert!(file.lines().any(has_change), "{file:?}");
+            }
         }
         Step::Remove(file, number) => {
             let removed: Result<()> = ledgers.change(*file, NOW, |draft| {
@@ -378,6 +387,7 @@ fn line_of(id: usize, title: &str) -> String {
 /// Writes a ledger that is large enough for an index of many pages.
 fn write_large_ledger(dir: &Path) -> PathBuf {
     let path = dir.join("tree/one.jsonl");
+    fs::create_dir_all(dir.join("tree")).unwrap();
     let text: String = (0..2_000).map(|number| line_of(number, &format!("issue {number}")) + "\n").collect();
     write(&path, true, text.as_bytes());
     path
@@ -586,6 +596,86 @@ fn concurrent_changes_are_all_kept() {
     assert_eq!(titles(&ledgers).len(), 200);
     check(dir.path());
     assert_eq!(fs::read_dir(dir.path().join("tree")).unwrap().count(), 1, "no file beside the ledger");
+}
+
+/// Changes the title of an issue, or adds the issue.
+fn put(ledgers: &Ledgers, id: usize, title: &str) {
+    let new = Record::parse(&line_of(id, title)).unwrap();
+    let id = format!("a-{id:05}");
+    let edit = |old: &mut Record| {
+        *old = new.clone();
+        Ok(())
+    };
+    let changed = ledgers.change(0, NOW, |draft| match draft.copy(&id)? {
+        Some(_) => draft.edit(&id, edit).map(drop),
+        None => draft.add(&new),
+    });
+    changed.unwrap();
+}
+
+#[test]
+fn changes_are_appended_until_there_are_many() {
+    let dir = temp_dir();
+    let path = write_large_ledger(dir.path());
+    let ledgers = ledgers(dir.path(), "kept.db");
+    let mut expected: BTreeMap<usize, String> = (0..2_000).map(|id| (id, format!("issue {id}"))).collect();
+    let mut change = |id: usize, title: &str| {
+        put(&ledgers, id, title);
+        expected.insert(id, title.to_owned());
+    };
+    // The first change of a file without an index writes all of it.
+    change(1, "first");
+    let before = fs::read(&path).unwrap();
+    for number in 0..500 {
+        change(number * 7, &format!("new {number}"));
+        let file = fs::read(&path).unwrap();
+        assert!(file.starts_with(&before) && file.ends_with(b"]}\n"), "{number}");
+    }
+    check(dir.path());
+    change(7, "last");
+    let file = fs::read_to_string(&path).unwrap();
+    assert!(!file.contains("_changes") && file.lines().is_sorted());
+    assert_eq!(titles(&ledgers), expected.values().cloned().collect::<Vec<_>>());
+    check(dir.path());
+}
+
+/// The line in its place equals the newest one in this case, but is not it.
+#[test]
+fn a_line_before_appended_changes_is_not_taken_for_the_newest() {
+    let dir = temp_dir();
+    let path = write_large_ledger(dir.path());
+    let appending = ledgers(dir.path(), "kept.db");
+    for (id, title) in [(6, "first"), (5, "other"), (5, "issue 5")] {
+        put(&appending, id, title);
+    }
+    let file = fs::read_to_string(&path).unwrap();
+    assert!(file.contains(&line_of(5, "issue 5")) && file.matches("_changes").count() == 2);
+    let copying = ledgers_with(dir.path(), "kept.db", false);
+    put(&copying, 5, "last");
+    assert_eq!(titles(&copying)[5], "last");
+    assert!(!fs::read_to_string(&path).unwrap().contains("_changes"));
+    check(dir.path());
+}
+
+#[test]
+fn a_change_that_a_crash_cut_off_does_not_count_and_the_next_one_repairs_the_file() {
+    let dir = temp_dir();
+    let path = write_large_ledger(dir.path());
+    let ledgers = ledgers(dir.path(), "kept.db");
+    let add = |id: usize| put(&ledgers, id, "new");
+    add(3_000);
+    let durable = fs::read(&path).unwrap();
+    add(3_001);
+    let all = fs::read(&path).unwrap();
+    for end in [durable.len() + 3, durable.len() + 20, all.len() - 1] {
+        write(&path, true, &all[..end]);
+        assert_eq!(titles(&ledgers).len(), 2_001, "{end}");
+        check(dir.path());
+    }
+    add(3_002);
+    assert_eq!(titles(&ledgers).len(), 2_002);
+    assert!(!fs::read_to_string(&path).unwrap().contains("_changes"));
+    check(dir.path());
 }
 
 #[test]

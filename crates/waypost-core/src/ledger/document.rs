@@ -4,12 +4,14 @@
 //! issue, a record of another kind, a conflict marker or unreadable.
 
 use std::borrow::Cow;
+use std::collections::HashMap;
 use std::fmt;
 use std::ops::Range;
 
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
+use super::appended;
 use super::record::{Key, Keys, Record};
 use crate::error::{Error, Result};
 
@@ -51,6 +53,8 @@ pub struct Document {
     /// Offset of the first line: after the byte order mark, if there is one.
     start: usize,
     lines: Vec<Line>,
+    /// Number of lines with appended changes, which are in their places now.
+    appended: usize,
 }
 
 /// A line and its ending. It is parsed on demand, because most changes concern few of many lines.
@@ -109,10 +113,12 @@ impl<'de> Deserialize<'de> for Head {
 }
 
 impl Document {
-    /// Parses a file. This never fails: an unreadable line becomes [`Content::Damaged`].
+    /// Parses a file, and puts [appended changes](super::appended) in their places. This never fails: an unreadable line
+    /// becomes [`Content::Damaged`].
     pub fn parse(bytes: Vec<u8>) -> Document {
         let start = if bytes.starts_with(BYTE_ORDER_MARK) { BYTE_ORDER_MARK.len() } else { 0 };
         let mut lines = Vec::new();
+        let mut has_appended = false;
         let mut at = start;
         while at < bytes.len() {
             let rest = &bytes[at..];
@@ -121,10 +127,59 @@ impl Document {
                 Some(end) => (end, end + 1, "\n"),
                 None => (rest.len(), rest.len(), ""),
             };
+            has_appended |= appended::is_appended(&rest[..length]);
             lines.push(Line { text: Text::Found(at..at + length), ending });
             at += step;
         }
-        Document { bytes, start, lines }
+        let mut document = Document { bytes, start, lines, appended: 0 };
+        // Between conflict markers, a change belongs to one of the sides.
+        if has_appended && !document.lines().any(is_marker) {
+            document.place_appended();
+        }
+        document
+    }
+
+    /// Puts appended changes in their places.
+    fn place_appended(&mut self) {
+        // The newest record of each id, and the line that has it.
+        let mut newest: HashMap<String, (usize, Range<usize>)> = HashMap::new();
+        let mut gone = Vec::new();
+        for (place, line) in self.lines.iter().enumerate() {
+            let Text::Found(range) = &line.text else { continue };
+            let text = &self.bytes[range.clone()];
+            if line.ending.is_empty() && appended::is_appended(text) {
+                gone.push(place);
+            } else if let Some(records) = appended_records(text) {
+                gone.push(place);
+                self.appended += 1;
+                let placed = |(id, record): (String, Range<usize>)| {
+                    (id, (place, range.start + record.start..range.start + record.end))
+                };
+                newest.extend(records.into_iter().map(placed));
+            }
+        }
+        let mut replaced: HashMap<String, usize> = HashMap::new();
+        for place in 0..self.lines.len() {
+            let Some(id) = id_of(self.line(place)).map(Cow::into_owned) else { continue };
+            let Some((_, record)) = newest.get(&id).filter(|(change, _)| place < *change) else { continue };
+            if !matches!(self.content(place), Content::Issue(_)) {
+                continue;
+            }
+            if replaced.insert(id, place).is_some() {
+                gone.push(place);
+            } else {
+                self.lines[place].text = Text::Found(record.clone());
+            }
+        }
+        gone.sort_unstable();
+        self.remove_all(&gone);
+        let new = newest.into_iter().filter(|(id, _)| !replaced.contains_key(id));
+        self.insert_lines(new.map(|(id, (_, record))| (Some(id), Text::Found(record))).collect());
+    }
+
+    /// Returns the number of lines with appended changes that the file had.
+    pub fn appended(&self) -> usize {
+        self.appended
     }
 
     /// Returns the number of lines.
@@ -199,11 +254,16 @@ impl Document {
 
     /// Inserts many records, each where [`Self::insert`] would put it. Returns their places in ascending order.
     pub fn insert_all(&mut self, records: &[Record]) -> Result<Vec<usize>> {
-        let mut new: Vec<(Option<String>, String)> = Vec::with_capacity(records.len());
+        let mut new: Vec<(Option<String>, Text)> = Vec::with_capacity(records.len());
         for record in records {
             let text = line_of(record)?;
-            new.push((id_of(text.as_bytes()).map(Cow::into_owned), text));
+            new.push((id_of(text.as_bytes()).map(Cow::into_owned), Text::Written(text)));
         }
+        Ok(self.insert_lines(new))
+    }
+
+    /// Inserts lines by their ids. Returns their places in ascending order.
+    fn insert_lines(&mut self, mut new: Vec<(Option<String>, Text)>) -> Vec<usize> {
         // Records without an id go to the end.
         new.sort_by(|(left, _), (right, _)| left.is_none().cmp(&right.is_none()).then_with(|| left.cmp(right)));
         let known = self.sorted_ids();
@@ -231,12 +291,12 @@ impl Document {
                     before.ending = ending;
                 }
                 places.push(lines.len());
-                lines.push(Line { text: Text::Written(text), ending });
+                lines.push(Line { text, ending });
             }
             lines.extend(old.next());
         }
         self.lines = lines;
-        Ok(places)
+        places
     }
 
     /// Returns the ids and their places if the file is sorted by id; none if it is not.
@@ -341,6 +401,15 @@ impl Document {
         take(0..0, &mut parts);
         parts
     }
+}
+
+/// Returns the ids of the records in a line of appended changes, and where the records are. None if it is no such line.
+fn appended_records(line: &[u8]) -> Option<Vec<(String, Range<usize>)>> {
+    let with_id = |record: Range<usize>| match content_of(&line[record.clone()]) {
+        Content::Issue(id) => Some((id, record)),
+        _ => None,
+    };
+    appended::records(line)?.into_iter().map(with_id).collect()
 }
 
 /// Splits a file that arrives in pieces into the same lines as [`Document::parse`], without keeping the file in memory.

@@ -4,6 +4,7 @@
 //! value except those a caller sets; a [`document::Document`] keeps every line it does not understand.
 //! [`issue::Issue`] is the typed view that the rules use, read leniently from any dialect.
 
+pub mod appended;
 pub mod audit;
 pub mod change;
 pub mod conflict;

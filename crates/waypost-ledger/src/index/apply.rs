@@ -36,7 +36,7 @@ impl Index {
     pub(crate) fn update(&self, number: usize, source: &Source<'_>) -> Result<Updated> {
         let mut diff = self.begin_diff(number)?;
         source.document.lines().for_each(|line| diff.feed(line));
-        diff.is_conflicted = source.is_conflicted;
+        (diff.is_conflicted, diff.appended) = (source.is_conflicted, source.document.appended());
         self.apply_diff(number, diff, source.path, &source.seen)
     }
 
@@ -44,8 +44,8 @@ impl Index {
     pub(crate) fn update_from_file(&self, number: usize, file: &LedgerFile) -> Result<Updated> {
         let diff = self.begin_diff(number)?;
         let (diff, seen) = file.scan(|| diff.clone(), LineDiff::feed)?;
-        if diff.is_conflicted {
-            // Merging the conflict needs the whole file.
+        if diff.is_conflicted || diff.appended > 0 {
+            // Merging the conflict, or putting changes in their places, needs the whole file.
             return self.update(number, &file.source()?);
         }
         self.apply_diff(number, diff, file.path(), &seen)
@@ -72,8 +72,9 @@ impl Index {
         lines.truncate(diff.prefix);
         lines.append(&mut diff.tail);
         let stamp = stored_stamp(seen);
-        let form = Form { is_conflicted: diff.is_conflicted, is_sorted: diff.sort_check.is_sorted() };
-        if is_changed || is_moved {
+        let form =
+            Form { is_conflicted: diff.is_conflicted, is_sorted: diff.sort_check.is_sorted(), appended: diff.appended };
+        if is_changed || is_moved || self.form(number)? != Some(form) {
             self.write_ledger(ledger, path, stamp, form, &KnownLines(lines))?;
         } else {
             self.execute("UPDATE ledger SET stamp = ?2 WHERE ledger = ?1", (ledger, stamp))?;
@@ -130,7 +131,7 @@ impl Index {
         Ok(())
     }
 
-    /// Records that we wrote a ledger's file, with these lines.
+    /// Records that we wrote a ledger's whole file, with these lines.
     pub(crate) fn record_write(
         &self,
         number: usize,
@@ -138,12 +139,19 @@ impl Index {
         written: &FileVersion,
         lines: &KnownLines,
     ) -> Result<()> {
-        let form = Form { is_conflicted: false, ..self.form(number)?.ok_or_else(|| self.inconsistent())? };
+        let form = Form { is_conflicted: false, appended: 0, ..self.form(number)?.ok_or_else(|| self.inconsistent())? };
         self.write_ledger(ledger_row(number), path, stored_stamp(written), form, lines)
     }
 
     /// Records that we wrote a ledger's file, with some other lines than before.
-    pub(crate) fn record_patch(&self, number: usize, file: &Path, written: &FileVersion, patch: &Patch) -> Result<()> {
+    pub(crate) fn record_patch(
+        &self,
+        number: usize,
+        file: &Path,
+        written: &FileVersion,
+        patch: &Patch,
+        is_appended: bool,
+    ) -> Result<()> {
         let ledger = ledger_row(number);
         for (id, change) in patch.changes() {
             let next = match &change.old {
@@ -165,10 +173,14 @@ impl Index {
                 ),
             )?;
         }
-        self.execute("UPDATE ledger SET stamp = ?2 WHERE ledger = ?1", (ledger, stored_stamp(written)))?;
+        self.execute(
+            "UPDATE ledger SET stamp = ?2, appended = appended + ?3 WHERE ledger = ?1",
+            (ledger, stored_stamp(written), is_appended),
+        )?;
         let changes = self.one("SELECT count(*) FROM mark_change", [], |row| row.get::<_, i64>(0))?;
         if changes.is_some_and(|changes| changes > MAX_MARK_CHANGES) {
-            self.record_write(number, file, written, &self.known_lines(number)?)?;
+            let form = self.form(number)?.ok_or_else(|| self.inconsistent())?;
+            self.write_ledger(ledger, file, stored_stamp(written), form, &self.known_lines(number)?)?;
         }
         Ok(())
     }
@@ -188,8 +200,8 @@ impl Index {
 
     /// Returns the form of a ledger's file. None if the index has no such ledger.
     pub(crate) fn form(&self, number: usize) -> Result<Option<Form>> {
-        self.one("SELECT conflicted, sorted FROM ledger WHERE ledger = ?1", [ledger_row(number)], |row| {
-            Ok(Form { is_conflicted: row.get(0)?, is_sorted: row.get(1)? })
+        self.one("SELECT conflicted, sorted, appended FROM ledger WHERE ledger = ?1", [ledger_row(number)], |row| {
+            Ok(Form { is_conflicted: row.get(0)?, is_sorted: row.get(1)?, appended: row.get(2)? })
         })
     }
 

@@ -75,7 +75,11 @@ impl Index {
                 lines.0.push(KnownLine { hash: self.hash(bytes), row });
             }
             let stamp = stored_stamp(&source.seen);
-            let form = Form { is_conflicted: source.is_conflicted, is_sorted: check.is_sorted() };
+            let form = Form {
+                is_conflicted: source.is_conflicted,
+                is_sorted: check.is_sorted(),
+                appended: source.document.appended(),
+            };
             self.write_ledger(ledger, source.path, stamp, form, &lines)?;
         }
         if !repeated.is_empty() {

@@ -5,6 +5,7 @@ use std::hash::BuildHasher as _;
 
 use foldhash::fast::RandomState;
 use foldhash::quality::FixedState;
+use waypost_core::ledger::appended::is_appended;
 use waypost_core::ledger::document::{Content, SortCheck, is_marker, text_of};
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Fields;
@@ -124,6 +125,8 @@ pub(super) struct LineDiff {
     pub(super) added: Vec<(usize, Vec<u8>)>,
     /// Whether the file has conflict markers.
     pub(super) is_conflicted: bool,
+    /// Number of lines with appended changes.
+    pub(super) appended: usize,
     pub(super) sort_check: SortCheck,
 }
 
@@ -137,6 +140,7 @@ impl LineDiff {
             tail: Vec::new(),
             added: Vec::new(),
             is_conflicted: false,
+            appended: 0,
             sort_check: SortCheck::default(),
         }
     }
@@ -144,6 +148,7 @@ impl LineDiff {
     /// Compares the next line of the file.
     pub(super) fn feed(&mut self, line: &[u8]) {
         self.is_conflicted |= is_marker(line);
+        self.appended += usize::from(is_appended(line));
         self.sort_check.feed(line);
         let hash = self.hasher.hash_one(line);
         if self.unmatched.is_none() && self.old.get(self.prefix).is_some_and(|known| known.hash == hash) {

@@ -27,6 +27,8 @@ pub(crate) struct Form {
     pub(crate) is_conflicted: bool,
     /// Whether its lines are sorted by id.
     pub(crate) is_sorted: bool,
+    /// Number of lines with appended changes.
+    pub(crate) appended: usize,
 }
 
 /// A row of `issue` without its standing, and the issue's edges.
@@ -250,11 +252,11 @@ impl Index {
         form: Form,
         lines: &KnownLines,
     ) -> Result<()> {
-        let Form { is_conflicted, is_sorted } = form;
+        let Form { is_conflicted, is_sorted, appended } = form;
         self.execute("DELETE FROM mark_change WHERE ledger = ?1", [ledger])?;
         self.execute(
-            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, conflicted, sorted, marks) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, conflicted, sorted, appended, marks) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
             (
                 ledger,
                 path.as_os_str().as_bytes(),
@@ -262,6 +264,7 @@ impl Index {
                 lines.unreadable(),
                 is_conflicted,
                 is_sorted,
+                appended,
                 lines.to_bytes(),
             ),
         )

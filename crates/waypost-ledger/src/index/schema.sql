@@ -22,6 +22,8 @@ CREATE TABLE ledger (
     conflicted INTEGER NOT NULL,
     -- Whether its lines are sorted by id.
     sorted INTEGER NOT NULL,
+    -- Number of lines with appended changes. The lines here are those with the changes in their places.
+    appended INTEGER NOT NULL,
     -- For each line, in order: its hash and its row in `line`, before the changes in `mark_change`.
     marks  BLOB NOT NULL
 );
