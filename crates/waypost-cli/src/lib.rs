@@ -232,6 +232,7 @@ commands! {
         "completions" => completions;
         "help" => help;
         "merge-driver" => merge_driver;
+        "clean-ledger" => clean_ledger;
     }
 }
 

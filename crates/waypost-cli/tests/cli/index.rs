@@ -94,6 +94,26 @@ fn a_write_syncs_the_ledger_and_its_directory_once_at_any_size() {
 }
 
 #[test]
+fn a_change_of_a_large_ledger_writes_and_syncs_only_its_line_and_the_next_command_reads_nothing() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    sandbox.dir("repo/.waypost");
+    let lines: Vec<String> = (0..5).map(|number| line(number, &"x".repeat(1024 * 1024))).collect();
+    sandbox.write(repo.join(LEDGER), lines.concat());
+    settle(&sandbox, &repo);
+    // The first change registers git's filter.
+    add(&sandbox, &repo, &["first"]);
+    let calls =
+        traced(&sandbox, &repo, "trace=write,pwrite64,fsync,fdatasync,rename,renameat2,copy_file_range", &["add", "x"]);
+    let of_ledger: Vec<&String> = calls.iter().filter(|call| call.contains("issues.jsonl")).collect();
+    let [write, sync] = of_ledger.as_slice() else { panic!("{of_ledger:#?}") };
+    let written = write.rsplit_once("= ").and_then(|(_, bytes)| bytes.parse::<u64>().ok()).unwrap();
+    assert!(write.contains("pwrite64") && written < 400 && sync.contains("fdatasync"), "{of_ledger:#?}");
+    let calls = traced(&sandbox, &repo, "trace=openat,open", &["ready"]);
+    assert!(calls.iter().all(|call| !call.contains("issues.jsonl")), "{calls:#?}");
+}
+
+#[test]
 fn a_write_reads_and_stores_little_of_a_large_ledger_and_the_next_command_reads_nothing_of_it() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");

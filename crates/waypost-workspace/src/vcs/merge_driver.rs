@@ -49,7 +49,7 @@ pub fn ensure_driver(
         if !is_foreign || tracked.iter().chain([&own]).any(|file| chooses_driver(file)) {
             return Ok(());
         }
-        ask_for_driver(&own, name)?;
+        add_line(&own, &format!("/{name} {ATTRIBUTE}"))?;
     }
     let key = format!("merge.{DRIVER_NAME}.driver");
     if let Some(driver) = git_layout::setting(git_dir, home, &key)
@@ -84,8 +84,13 @@ fn chooses_driver(attributes: &Path) -> bool {
     String::from_utf8_lossy(&text).lines().any(|line| !line.starts_with('#') && chooses(line.trim()))
 }
 
+/// Returns whether an attributes file has a line.
+pub(super) fn has_line(attributes: &Path, line: &str) -> bool {
+    std::fs::read(attributes).is_ok_and(|text| String::from_utf8_lossy(&text).lines().any(|found| found == line))
+}
+
 /// Adds a line to the attributes of a clone.
-fn ask_for_driver(file: &Path, name: &str) -> Result<()> {
+pub(super) fn add_line(file: &Path, line: &str) -> Result<()> {
     let mut content = match std::fs::read(file) {
         Ok(content) => content,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -94,7 +99,7 @@ fn ask_for_driver(file: &Path, name: &str) -> Result<()> {
     if !content.is_empty() && !content.ends_with(b"\n") {
         content.push(b'\n');
     }
-    content.extend_from_slice(format!("/{name} {ATTRIBUTE}\n").as_bytes());
+    content.extend_from_slice(format!("{line}\n").as_bytes());
     let cannot = |error| Error::unavailable(format!("cannot write {}", file.display())).because(error);
     if let Some(dir) = file.parent() {
         std::fs::create_dir_all(dir).map_err(cannot)?;

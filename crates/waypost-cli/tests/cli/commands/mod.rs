@@ -8,6 +8,7 @@ mod batch;
 mod blocked;
 mod checkpoint;
 mod claim;
+mod clean_ledger;
 mod close;
 mod comment;
 mod completions;
