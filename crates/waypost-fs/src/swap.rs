@@ -226,41 +226,65 @@ pub fn replace_with(
     })
 }
 
+/// The outcome of [`append_if_unchanged`].
+#[derive(Debug)]
+pub enum Appended {
+    /// The bytes are in the file, and on the disk if that was asked for. This is the version that was written.
+    Done(FileVersion),
+    /// Nothing was written: another program changed the file after it was read, or it is one that must be replaced.
+    Changed,
+    /// The bytes could not be written or synced, and the file could not be shortened again. It may have a part of them.
+    Uncertain(io::Error),
+}
+
 /// Appends to a file, if it still has the version that was read. If `is_durable`, the bytes are on the disk when this
-/// returns. Returns None if another program changed the file, or if it cannot be opened.
+/// returns.
 ///
-/// Readers may see a part of the bytes, and a crash may leave one. A file with several names counts as changed, because
-/// another program may use the other name. On an error the file is unchanged, unless it cannot be shortened either.
-pub fn append_if_unchanged(read: &FileVersion, bytes: &[u8], is_durable: bool) -> io::Result<Option<FileVersion>> {
-    let Some(expected) = read.state else { return Ok(None) };
+/// Readers may see a part of the bytes, and a crash may leave one. A file with several names must be replaced, because
+/// another program may use the other name; so must one of another user, whose times we cannot set. On an error the file is
+/// unchanged.
+pub fn append_if_unchanged(read: &FileVersion, bytes: &[u8], is_durable: bool) -> io::Result<Appended> {
+    let Some(expected) = read.state else { return Ok(Appended::Changed) };
     let no_wait = OFlags::NONBLOCK.bits().cast_signed();
     let file = match OpenOptions::new().write(true).custom_flags(no_wait).open(&read.path) {
         // A file that may not be written can be replaced, if the directory allows that.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => return Ok(None),
+        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
+            return Ok(Appended::Changed);
+        }
         opened => opened?,
     };
     let metadata = file.metadata()?;
-    if State::of(&metadata) != expected || metadata.nlink() > 1 {
-        return Ok(None);
+    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
+    if State::of(&metadata) != expected || metadata.nlink() > 1 || !is_own {
+        return Ok(Appended::Changed);
     }
     let appended = file.write_all_at(bytes, expected.length).and_then(|()| {
         let modified = antedate(&file);
         if is_durable {
             file.sync_data()?;
+            // A checkout that has just created the file has not synced its name.
+            sync_dir(&read.path)?;
         }
         let own = State::of(&file.metadata()?);
         Ok((own, modified == Some(own.modified)))
     });
     match appended {
-        Ok((own, is_antedated)) => Ok(Some(FileVersion::written(&read.path, own, is_antedated))),
-        Err(error) => {
-            let end = expected.length + bytes.len() as u64;
-            if file.metadata().is_ok_and(|metadata| metadata.len() <= end) {
-                let _ = file.set_len(expected.length);
-            }
-            Err(error)
-        }
+        Ok((own, is_antedated)) => Ok(Appended::Done(FileVersion::written(&read.path, own, is_antedated))),
+        Err(error) => match shorten(&file, expected.length, bytes.len() as u64) {
+            Ok(()) => Err(error),
+            Err(_) => Ok(Appended::Uncertain(error)),
+        },
     }
+}
+
+/// Removes the bytes that were appended to a file of this length, unless another program has changed its length since.
+fn shorten(file: &File, length: u64, appended: u64) -> io::Result<()> {
+    if (length + 1..=length + appended).contains(&file.metadata()?.len()) {
+        file.set_len(length)?;
+        // Otherwise a power cut could bring the bytes back. If it fails, the disk most likely has none of them.
+        let _ = file.sync_data();
+    }
+    Ok(())
 }
 
 /// Gives a file a second name, which another file may have had.
@@ -458,7 +482,11 @@ mod tests {
         let path = dir.path().join("file");
         replace(&path, b"one\n", 0o600).unwrap();
         let (_, read) = read_version(&path).unwrap();
-        let append = |read: &FileVersion| append_if_unchanged(read, b"two\n", true).unwrap();
+        let append = |read: &FileVersion| match append_if_unchanged(read, b"two\n", true).unwrap() {
+            Appended::Done(written) => Some(written),
+            Appended::Changed => None,
+            Appended::Uncertain(error) => panic!("{error}"),
+        };
         let written = append(&read).unwrap();
         assert!(written.is_current() && written.stamp().is_some());
         assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");

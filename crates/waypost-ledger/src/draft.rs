@@ -47,8 +47,8 @@ pub(crate) struct Body {
 }
 
 enum Content {
-    /// The file, of which only changed lines are read.
-    Lines(File, Patch),
+    /// The file, of which only changed lines are read, and the number of changes that were appended to it.
+    Lines(File, Patch, usize),
     Whole(Box<Whole>),
 }
 
@@ -60,8 +60,8 @@ struct Whole {
 }
 
 impl Body {
-    pub(crate) fn lines(file: File, seen: FileVersion) -> Body {
-        Body { seen, content: Content::Lines(file, Patch::default()) }
+    pub(crate) fn lines(file: File, seen: FileVersion, appended: usize) -> Body {
+        Body { seen, content: Content::Lines(file, Patch::default(), appended) }
     }
 
     pub(crate) fn whole(document: Document, seen: FileVersion, known_lines: KnownLines) -> Body {
@@ -145,16 +145,15 @@ impl<'a> Draft<'a> {
         // That a change with a key was made is recorded as soon as it is in the file, so it must be durable then.
         let locks = Some(locks).filter(|_| self.key.is_none());
         let written = match &self.body.content {
-            Content::Lines(source, patch) => {
-                let appended = self.index.form(self.number)?.map_or(0, |form| form.appended);
-                if appended < MAX_APPENDED && file.may_append(source, patch) {
+            Content::Lines(source, patch, appended) => {
+                if *appended < MAX_APPENDED && file.may_append(source, patch) {
                     self.key.iter().try_for_each(|key| file.begin_once(key, patch.lines()))?;
                     self.is_appended.set(true);
                     file.append_lines(seen, patch, locks)?
                 } else {
                     // A file that cannot be read now, or is not as expected, is read as a whole. So is one with appended
                     // changes, which are put in their places.
-                    let splices = patch.splices(source).ok().flatten().filter(|_| appended == 0);
+                    let splices = patch.splices(source).ok().flatten().filter(|_| *appended == 0);
                     let Some(splices) = splices else { return Ok(Written::Outdated) };
                     self.key.iter().try_for_each(|key| file.begin_once(key, patch.lines()))?;
                     file.replace_lines(seen, source, patch, &splices, locks)?
@@ -171,7 +170,7 @@ impl<'a> Draft<'a> {
     /// Records in the index which lines the file has now.
     pub(crate) fn record(&self, file: &Path, written: &FileVersion) -> Result<()> {
         match &self.body.content {
-            Content::Lines(_, patch) => {
+            Content::Lines(_, patch, _) => {
                 self.index.record_patch(self.number, file, written, patch, self.is_appended.get())
             }
             Content::Whole(whole) => self.index.record_write(self.number, file, written, &whole.known_lines),
@@ -217,7 +216,7 @@ impl<'a> Draft<'a> {
     pub fn add(&mut self, record: &Record) -> Result<()> {
         let number = self.number;
         match &mut self.body.content {
-            Content::Lines(_, patch) => {
+            Content::Lines(_, patch, _) => {
                 let (id, new) = (record.text("id"), line_of(record)?);
                 let Some(id) = id else { return Err(self.whole_needed()) };
                 let row = self.index.put_line(number, None, &new)?;
@@ -268,7 +267,7 @@ impl<'a> Draft<'a> {
         }
         let mut versions = self.index.rows_of(self.number, id)?;
         match &mut self.body.content {
-            Content::Lines(_, patch) => {
+            Content::Lines(_, patch, _) => {
                 let (Some((row, old)), true) = (versions.pop(), versions.is_empty()) else {
                     return Err(self.whole_needed());
                 };

@@ -13,11 +13,11 @@ use waypost_core::ledger::document::{Document, Splitter, check_stand_in, is_mark
 use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
 use waypost_fs::{
-    Durability, FileLock, FileVersion, Part, PrivateDir, Replaced, append_if_unchanged, create_durable_dir,
+    Appended, Durability, FileLock, FileVersion, Part, PrivateDir, Replaced, append_if_unchanged, create_durable_dir,
     find_displaced, open_version, read_version, replace_with, restore_displaced, scan_version, sweep_temporaries,
 };
 
-use crate::group::{AppendGroup, Group};
+use crate::group::{AppendGroup, FailedGroup, Group};
 use crate::intents::Intents;
 use crate::patch::{self, Patch, Splice};
 use crate::tool_locks::ToolLocks;
@@ -159,7 +159,7 @@ impl LedgerFile {
 
     /// Reads the file. A missing file has no issues, unless the check of its absence fails; an unreadable file is an error.
     ///
-    /// Needs no lock, because writers replace the file atomically.
+    /// Needs no lock, because writers replace the file atomically, and a reader leaves out a change that is being appended.
     pub fn read(&self) -> Result<Document> {
         self.read_version().map(|(document, _)| document)
     }
@@ -247,14 +247,23 @@ impl LedgerFile {
     fn await_group(&self, group: &str) -> Result<()> {
         let not_durable = |problem: Error| self.not_durable(&problem);
         let _lock = self.acquire(self.lock_timeout).map_err(not_durable)?;
-        let synced = if !self.group().is_synced(group) {
+        let synced = if self.failed_group().is(group) {
+            Err(std::io::Error::other("another process could not sync the file"))
+        } else if !self.group().is_synced(group) {
             self.group().sync(&self.path)
         } else if !self.append_group().is_synced(group) {
             self.append_group().sync_if_open()
         } else {
             Ok(())
         };
-        synced.map_err(|error| self.not_durable(&error))
+        synced.map_err(|error| {
+            self.failed_group().record(group, &self.path);
+            self.not_durable(&error)
+        })
+    }
+
+    fn failed_group(&self) -> FailedGroup {
+        FailedGroup::beside(&self.lock)
     }
 
     fn not_durable(&self, cause: &dyn fmt::Display) -> Error {
@@ -317,7 +326,7 @@ impl LedgerFile {
         for displaced in restore_displaced(&self.path) {
             let cannot_read = |error| Error::unavailable(format!("cannot read {}", displaced.display())).because(error);
             let (bytes, _) = read_version(&displaced).map_err(cannot_read)?;
-            let displaced_document = merge_conflicts(Document::parse(bytes));
+            let displaced_document = conflict::read(Document::parse(bytes));
             self.rewrite_locked(|current| {
                 if current.lines().any(is_marker) {
                     return Err(Error::conflict("the ledger has conflict markers").hint("way resolve"));
@@ -367,7 +376,9 @@ impl LedgerFile {
     /// Returns whether a change may be appended to the file, which is open.
     pub(crate) fn may_append(&self, source: &File, patch: &Patch) -> bool {
         let is_small = patch.lines().map(<[u8]>::len).sum::<usize>() <= MAX_APPENDED_BYTES;
-        let Some((min_bytes, AppendCheck(check))) = self.append.as_ref().filter(|_| is_small) else { return false };
+        // What was appended and could not be synced becomes durable only with a new file.
+        let is_allowed = is_small && !self.failed_group().exists();
+        let Some((min_bytes, AppendCheck(check))) = self.append.as_ref().filter(|_| is_allowed) else { return false };
         let ends_with_line_break = |length: u64| {
             let mut last = [0];
             length > 0 && source.read_exact_at(&mut last, length - 1).is_ok() && last == *b"\n"
@@ -383,18 +394,20 @@ impl LedgerFile {
         patch: &Patch,
         locks: Option<&LedgerLocks>,
     ) -> Result<Option<FileVersion>> {
-        let line = appended::line_with(patch.lines());
-        let appended = (|| {
-            self.group().sync_if_open(&self.path)?;
-            let joined = match self.grouping(locks) {
-                Some(locks) => Some((locks, self.append_group().join(&self.path)?)),
-                None => None,
-            };
-            Ok(append_if_unchanged(seen, &line, joined.is_none())?.map(|written| (written, joined)))
-        })();
-        let Some((written, joined)) = appended.map_err(|error| self.cannot_write(error))? else { return Ok(None) };
-        self.end_turn(joined);
-        self.confirm(written, |now| has_lines(now, patch.lines()))
+        let line = appended::line_with(patch.changed_lines());
+        if self.group().sync_if_open(&self.path).is_err() {
+            return Ok(None);
+        }
+        let joined = self.grouping(locks).and_then(|locks| Some((locks, self.append_group().join(&self.path).ok()?)));
+        let appended = append_if_unchanged(seen, &line, joined.is_none()).map_err(|error| self.cannot_write(error))?;
+        match appended {
+            Appended::Done(written) => {
+                self.end_turn(joined);
+                self.confirm(written, |now| has_lines(now, patch.lines()))
+            }
+            Appended::Changed => Ok(None),
+            Appended::Uncertain(error) => Err(self.not_durable(&error)),
+        }
     }
 
     /// Opens the file for changes of single lines. Returns None if there is no file, or if a version control tool is writing.
@@ -419,6 +432,9 @@ impl LedgerFile {
         let durability = if joined.is_some() { Durability::Later(group.next()) } else { Durability::Now };
         match replace_with(seen, parts, 0o644, durability).map_err(|error| self.cannot_write(error))? {
             Replaced::Done(written) => {
+                if joined.is_none() {
+                    self.failed_group().clear(&self.path);
+                }
                 self.end_turn(joined);
                 self.confirm(written, has_change)
             }
@@ -507,7 +523,8 @@ impl LedgerFile {
         // The search for markers is fast, and hardly any file has them.
         let merged = if document.lines().any(is_marker) { conflict::resolve(&document) } else { None };
         let is_conflicted = merged.is_some();
-        Ok(Source { path: &self.path, document: merged.unwrap_or(document), is_conflicted, seen })
+        let document = merged.unwrap_or_else(|| document.with_appended_placed());
+        Ok(Source { path: &self.path, document, is_conflicted, seen })
     }
 
     /// Passes the lines of the file to `each` while no checkout is in progress. `begin` creates the accumulator, again for
@@ -552,9 +569,4 @@ impl LedgerFile {
 fn has_lines<'l>(document: &Document, mut lines: impl Iterator<Item = &'l [u8]>) -> bool {
     let present: HashSet<&[u8]> = document.lines().collect();
     lines.all(|line| present.contains(line))
-}
-
-/// Merges the versions that conflict markers enclose.
-fn merge_conflicts(document: Document) -> Document {
-    conflict::resolve(&document).unwrap_or(document)
 }

@@ -219,6 +219,47 @@ impl AppendGroup {
     }
 }
 
+/// A group that could not be synced. The system reports that once, so no other process may sync the same file again and
+/// believe it; only a new file makes the writes durable.
+pub(crate) struct FailedGroup(PathBuf);
+
+impl FailedGroup {
+    pub(crate) fn beside(lock: &Path) -> FailedGroup {
+        FailedGroup(lock.with_extension("failed"))
+    }
+
+    /// Records the id of a group of writes to a ledger.
+    pub(crate) fn record(&self, id: &str, ledger: &Path) {
+        let content = [id.as_bytes(), b"\n", ledger.as_os_str().as_bytes()].concat();
+        let options = &mut OpenOptions::new();
+        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&self.0);
+        // If not even this can be written, every later sync fails as well, most likely.
+        let _ = file.and_then(|mut file| file.write_all(&content));
+    }
+
+    pub(crate) fn exists(&self) -> bool {
+        self.0.symlink_metadata().is_ok()
+    }
+
+    /// Returns whether it is this group.
+    pub(crate) fn is(&self, id: &str) -> bool {
+        self.read().is_some_and(|(failed, _)| failed == id.as_bytes())
+    }
+
+    /// Forgets it, after a durable replacement of its ledger.
+    pub(crate) fn clear(&self, ledger: &Path) {
+        if self.exists() && self.read().is_none_or(|(_, failed)| failed == ledger.as_os_str().as_bytes()) {
+            let _ = remove(&self.0);
+        }
+    }
+
+    fn read(&self) -> Option<(Vec<u8>, Vec<u8>)> {
+        let content = fs::read(&self.0).ok()?;
+        let end = content.iter().position(|byte| *byte == b'\n')?;
+        Some((content[..end].to_vec(), content[end + 1..].to_vec()))
+    }
+}
+
 /// Returns an id that no other group of this boot has.
 fn new_id() -> String {
     static COUNTER: AtomicU64 = AtomicU64::new(0);
@@ -362,6 +403,19 @@ mod tests {
         fs::remove_file(&other).unwrap();
         group.sync_if_open().unwrap();
         assert!(group.is_synced(&third));
+    }
+
+    #[test]
+    fn a_failed_sync_counts_for_all_members_until_the_ledger_is_replaced() {
+        let scene = Scene::new();
+        let failed = FailedGroup::beside(&scene.group.base.with_extension("lock"));
+        assert!(!failed.exists());
+        failed.record("one", &scene.ledger);
+        assert!(failed.exists() && failed.is("one") && !failed.is("two"));
+        failed.clear(&scene.dir.path().join("other"));
+        assert!(failed.exists());
+        failed.clear(&scene.ledger);
+        assert!(!failed.exists() && !failed.is("one"));
     }
 
     #[test]

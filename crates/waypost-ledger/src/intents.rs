@@ -9,6 +9,7 @@ use std::io::{self, ErrorKind};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
 
+use waypost_core::ledger::conflict;
 use waypost_core::ledger::document::Document;
 use waypost_fs::{read_version, replace};
 
@@ -91,7 +92,7 @@ impl Intent<'_> {
     /// Returns whether the ledger has one of the lines. Another program may have merged or changed others since.
     fn is_written(&self) -> io::Result<bool> {
         let (bytes, _) = read_version(&self.ledger)?;
-        let document = Document::parse(bytes);
+        let document = conflict::read(Document::parse(bytes));
         let is_new = |line: &[u8]| !line.is_empty() && self.lines.split(|byte| *byte == b'\n').any(|new| new == line);
         Ok(document.lines().any(is_new))
     }

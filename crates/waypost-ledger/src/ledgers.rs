@@ -1,6 +1,5 @@
 //! Ledgers that share one index, and changes to one of them.
 
-use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -11,7 +10,7 @@ use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, FileVersion, Stamp};
+use waypost_fs::{FileLock, Stamp};
 
 use crate::draft::{Body, Draft, Written};
 use crate::file::{LedgerFile, LedgerLocks, MAX_WRITE_ATTEMPTS, Source};
@@ -273,7 +272,7 @@ impl Ledgers {
     ) -> Result<Option<(Option<FileLock>, Body)>> {
         if access == Access::Lines {
             let opened = self.open_for_lines(open, number)?;
-            return Ok(opened.map(|(lock, file, seen)| (Some(lock), Body::lines(file, seen))));
+            return Ok(opened.map(|(lock, body)| (Some(lock), body)));
         }
         let source = self.read(number)?;
         let lock = self.open_for_change(open, number, &source, access == Access::InMemory, now)?;
@@ -284,7 +283,7 @@ impl Ledgers {
     }
 
     /// Opens the index and the file if the index is up to date with all files and this one is sorted.
-    fn open_for_lines(&self, open: &mut Option<Open>, number: usize) -> Result<Option<(FileLock, File, FileVersion)>> {
+    fn open_for_lines(&self, open: &mut Option<Open>, number: usize) -> Result<Option<(FileLock, Body)>> {
         let Some((file, seen)) = self.files[number].open() else { return Ok(None) };
         let (Some(lock), Ok(metadata)) = (self.lock_index(), file.metadata()) else { return Ok(None) };
         // Another process may have replaced the index while we waited.
@@ -295,12 +294,14 @@ impl Ledgers {
         stamps[number] = Some(Stamp::of(&metadata));
         if index.begin_change().is_err()
             || !self.freshness(&index, &stamps)?.is_some_and(|fresh| fresh.iter().all(|fresh| *fresh))
-            || !index.form(number)?.is_some_and(|form| form.is_sorted && !form.is_conflicted)
         {
             return Ok(None);
         }
+        let Some(form) = index.form(number)?.filter(|form| form.is_sorted && !form.is_conflicted) else {
+            return Ok(None);
+        };
         *open = Some(Open::new(index, None));
-        Ok(Some((lock, file, seen)))
+        Ok(Some((lock, Body::lines(file, seen, form.appended))))
     }
 
     /// Replaces the content of one ledger under the lock. `rewrite` gets the current content; the file stays as it is if
@@ -362,7 +363,7 @@ impl Ledgers {
         read()
     }
 
-    /// Returns whether no file changed since these stamps. A single file is always read atomically.
+    /// Returns whether no file changed since these stamps. A single file is always read as it was at one moment.
     fn is_unchanged_since(&self, stamps: Option<&[Option<Stamp>]>) -> bool {
         self.files.len() == 1 || stamps.is_some_and(|stamps| self.stamps().as_deref() == Some(stamps))
     }

@@ -40,6 +40,11 @@ impl Patch {
         self.0.values().map(|change| change.new.as_bytes())
     }
 
+    /// Returns each old line, if there is one, and its new line.
+    pub(crate) fn changed_lines(&self) -> impl Iterator<Item = (Option<&[u8]>, &[u8])> {
+        self.0.values().map(|change| (change.old.as_ref().map(|(old, _)| old.as_bytes()), change.new.as_bytes()))
+    }
+
     /// Records a change. A second change of an issue replaces the first.
     pub(crate) fn record(&mut self, id: &str, change: LineChange) {
         match self.0.get_mut(id) {

@@ -5,6 +5,7 @@
 
 use std::collections::{HashMap, HashSet};
 
+use waypost_core::ledger::appended::is_appended;
 use waypost_core::ledger::difference::{self, Change};
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::issue::Issue;
@@ -212,7 +213,11 @@ fn in_worktree(place: &Place) -> Result<Option<History>> {
 
 /// Finds the record of an issue in a ledger's bytes; if there are several, the one changed last.
 fn record_in(bytes: &[u8], id: &str) -> Option<Record> {
-    let text = String::from_utf8_lossy(bytes);
+    let mut text = String::from_utf8_lossy(bytes);
+    if text.lines().any(|line| is_appended(line.as_bytes())) {
+        // A tool that does not run git's filters has committed them.
+        text = String::from_utf8_lossy(&Document::parse(bytes.to_vec()).to_bytes()).into_owned().into();
+    }
     // Histories have many versions of many lines, so only lines that may have the id are parsed.
     let part = plain_part(id);
     let lines = text.trim_start_matches('\u{feff}').lines().filter(|line| line.contains(part));

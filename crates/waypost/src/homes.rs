@@ -117,7 +117,7 @@ fn unite(current: &[u8], sources: &[PathBuf]) -> Result<Vec<u8>> {
 
 fn resolved(bytes: Vec<u8>) -> Document {
     let document = Document::parse(bytes);
-    conflict::resolve(&document).unwrap_or(document)
+    conflict::read(document)
 }
 
 /// Removes a file of the former home, after a last merge of changes that another program made meanwhile.

@@ -202,8 +202,7 @@ fn may_append(checkout: &Checkout, root: &Path, ledger: &Path) -> bool {
             log::debug!("cannot configure git's filter for the ledger: {}", error.full_message());
             false
         }),
-        Vcs::None => true,
-        Vcs::Jj | Vcs::Hg | Vcs::Sl => false,
+        Vcs::None | Vcs::Jj | Vcs::Hg | Vcs::Sl => false,
     }
 }
 

@@ -14,6 +14,11 @@ pub fn resolve(document: &Document) -> Option<Document> {
     versions(document).map(|versions| versions.merge(None))
 }
 
+/// Merges the versions between conflict markers, if there are any. The document has no appended changes then.
+pub fn read(document: Document) -> Document {
+    resolve(&document).unwrap_or_else(|| document.with_appended_placed())
+}
+
 /// The versions of a file that its conflict markers hold.
 #[derive(Clone, Debug)]
 pub struct Versions {
@@ -267,7 +272,7 @@ fn difference(lines: &[Line], start: usize, length: usize) -> Option<(Lines, Lin
 pub fn parse_version(bytes: Vec<u8>) -> Result<Document> {
     let document = Document::parse(bytes);
     document.lines().next().map_or(Ok(()), check_stand_in)?;
-    let document = resolve(&document).unwrap_or(document);
+    let document = read(document);
     let is_record = |content: Content| matches!(content, Content::Issue(_) | Content::Other);
     let has_text = document.contents().any(|content| content != Content::Blank);
     if has_text && !document.contents().any(is_record) {

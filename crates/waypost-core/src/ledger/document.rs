@@ -11,7 +11,8 @@ use std::ops::Range;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::appended;
+use super::appended::{self, Change};
+use super::digest::digest;
 use super::record::{Key, Keys, Record};
 use crate::error::{Error, Result};
 
@@ -96,7 +97,10 @@ impl<'de> Deserialize<'de> for Head {
                 while let Some(Key(key)) = map.next_key::<Key<'de>>()? {
                     match &*key {
                         "id" => head.id = serde_json::from_str(map.next_value::<&RawValue>()?.get()).ok(),
-                        "_type" => head.is_other = map.next_value::<&RawValue>()?.get() != "\"issue\"",
+                        "_type" => {
+                            let kind = serde_json::from_str::<String>(map.next_value::<&RawValue>()?.get());
+                            head.is_other = !kind.is_ok_and(|kind| kind == "issue");
+                        }
                         _ => drop(map.next_value::<IgnoredAny>()?),
                     }
                     let shown = key.clone();
@@ -141,40 +145,63 @@ impl Document {
 
     /// Puts appended changes in their places.
     fn place_appended(&mut self) {
-        // The newest record of each id, and the line that has it.
-        let mut newest: HashMap<String, (usize, Range<usize>)> = HashMap::new();
+        let mut changes: HashMap<String, Vec<PlacedChange>> = HashMap::new();
         let mut gone = Vec::new();
         for (place, line) in self.lines.iter().enumerate() {
             let Text::Found(range) = &line.text else { continue };
             let text = &self.bytes[range.clone()];
-            if line.ending.is_empty() && appended::is_appended(text) {
-                gone.push(place);
-            } else if let Some(records) = appended_records(text) {
+            if let Some(found) = changes_of(text) {
                 gone.push(place);
                 self.appended += 1;
-                let placed = |(id, record): (String, Range<usize>)| {
-                    (id, (place, range.start + record.start..range.start + record.end))
-                };
-                newest.extend(records.into_iter().map(placed));
-            }
-        }
-        let mut replaced: HashMap<String, usize> = HashMap::new();
-        for place in 0..self.lines.len() {
-            let Some(id) = id_of(self.line(place)).map(Cow::into_owned) else { continue };
-            let Some((_, record)) = newest.get(&id).filter(|(change, _)| place < *change) else { continue };
-            if !matches!(self.content(place), Content::Issue(_)) {
-                continue;
-            }
-            if replaced.insert(id, place).is_some() {
+                for (id, Change { of, to }) in found {
+                    let digest = digest(&text[to.clone()]);
+                    let to = range.start + to.start..range.start + to.end;
+                    changes.entry(id).or_default().push(PlacedChange { of, to, digest });
+                }
+            } else if line.ending.is_empty() && appended::is_appended(text) {
                 gone.push(place);
-            } else {
-                self.lines[place].text = Text::Found(record.clone());
             }
         }
-        gone.sort_unstable();
+        let mut versions: HashMap<String, Vec<usize>> = HashMap::new();
+        for place in 0..self.lines.len() {
+            let Some(id) = id_of(self.line(place)).filter(|id| changes.contains_key(&**id)) else { continue };
+            if matches!(self.content(place), Content::Issue(_)) {
+                versions.entry(id.into_owned()).or_default().push(place);
+            }
+        }
+        let mut new = Vec::new();
+        for (id, mut changes) in changes {
+            let places = versions.remove(&id).unwrap_or_default();
+            let mut digests: Vec<u64> = places.iter().map(|place| digest(self.line(*place))).collect();
+            // Each change replaces the line that it was made of, whatever the order of the changes.
+            while let Some((change, version)) = changes.iter().enumerate().find_map(|(number, change)| {
+                let version = digests.iter().position(|digest| Some(*digest) == change.of)?;
+                Some((number, version))
+            }) {
+                let change = changes.remove(change);
+                digests[version] = change.digest;
+                self.lines[places[version]].text = Text::Found(change.to);
+            }
+            // Another program has changed the line. The last of the changes stays beside it.
+            for (number, change) in changes.iter().enumerate() {
+                let is_replaced = changes[number + 1..].iter().any(|later| later.of == Some(change.digest));
+                if !is_replaced && !digests.contains(&change.digest) {
+                    digests.push(change.digest);
+                    new.push((Some(id.clone()), Text::Found(change.to.clone())));
+                }
+            }
+        }
         self.remove_all(&gone);
-        let new = newest.into_iter().filter(|(id, _)| !replaced.contains_key(id));
-        self.insert_lines(new.map(|(id, (_, record))| (Some(id), Text::Found(record))).collect());
+        self.insert_lines(new);
+    }
+
+    /// Puts appended changes in their places, if conflict markers kept [`Document::parse`] from it.
+    #[must_use]
+    pub fn with_appended_placed(mut self) -> Document {
+        if self.appended == 0 && self.lines().any(appended::is_appended) {
+            self.place_appended();
+        }
+        self
     }
 
     /// Returns the number of lines with appended changes that the file had.
@@ -403,13 +430,20 @@ impl Document {
     }
 }
 
-/// Returns the ids of the records in a line of appended changes, and where the records are. None if it is no such line.
-fn appended_records(line: &[u8]) -> Option<Vec<(String, Range<usize>)>> {
-    let with_id = |record: Range<usize>| match content_of(&line[record.clone()]) {
-        Content::Issue(id) => Some((id, record)),
+/// An appended change, and where its record is in the file.
+struct PlacedChange {
+    of: Option<u64>,
+    to: Range<usize>,
+    digest: u64,
+}
+
+/// Returns the changes in a line, with the ids of their issues. None if it is no line of appended changes.
+fn changes_of(line: &[u8]) -> Option<Vec<(String, Change)>> {
+    let with_id = |change: Change| match content_of(&line[change.to.clone()]) {
+        Content::Issue(id) => Some((id, change)),
         _ => None,
     };
-    appended::records(line)?.into_iter().map(with_id).collect()
+    appended::changes(line)?.into_iter().map(with_id).collect()
 }
 
 /// Splits a file that arrives in pieces into the same lines as [`Document::parse`], without keeping the file in memory.
@@ -672,8 +706,8 @@ mod tests {
             Just(Vec::new()),
             proptest::collection::vec(any::<u8>().prop_filter("one line", |byte| *byte != b'\n'), 0..12),
         ];
-        (proptest::collection::vec((line, prop_oneof![Just("\n"), Just("\r\n")]), 0..10), any::<bool>()).prop_map(
-            |(lines, ended)| {
+        (proptest::collection::vec((line, prop_oneof![Just("\n"), Just("\r\n")]), 0..10), any::<bool>())
+            .prop_map(|(lines, ended)| {
                 let mut bytes: Vec<u8> =
                     lines.iter().flat_map(|(line, ending)| [line.as_slice(), ending.as_bytes()].concat()).collect();
                 if !ended {
@@ -683,8 +717,10 @@ mod tests {
                     }
                 }
                 bytes
-            },
-        )
+            })
+            .prop_filter("no appended change that was cut off", |bytes| {
+                bytes.rsplit(|byte| *byte == b'\n').next().is_none_or(|last| !appended::is_appended(last))
+            })
     }
 
     /// The sorted non-empty lines of a file: every byte counts here, the order does not.

@@ -207,7 +207,7 @@ impl Index {
 
     pub(crate) fn known_lines(&self, number: usize) -> Result<KnownLines> {
         let ledger = ledger_row(number);
-        let lines = self.one("SELECT marks FROM ledger WHERE ledger = ?1", [ledger], |row| {
+        let lines = self.one("SELECT marks FROM mark WHERE ledger = ?1", [ledger], |row| {
             row.get_ref(0)?.as_blob().map(KnownLines::from_bytes).map_err(Into::into)
         })?;
         let mut lines = lines.unwrap_or_default();

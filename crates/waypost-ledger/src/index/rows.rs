@@ -255,20 +255,12 @@ impl Index {
         let Form { is_conflicted, is_sorted, appended } = form;
         self.execute("DELETE FROM mark_change WHERE ledger = ?1", [ledger])?;
         self.execute(
-            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, conflicted, sorted, appended, marks) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)",
-            (
-                ledger,
-                path.as_os_str().as_bytes(),
-                stamp,
-                lines.unreadable(),
-                is_conflicted,
-                is_sorted,
-                appended,
-                lines.to_bytes(),
-            ),
-        )
-        .map(drop)
+            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, conflicted, sorted, appended) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+            (ledger, path.as_os_str().as_bytes(), stamp, lines.unreadable(), is_conflicted, is_sorted, appended),
+        )?;
+        self.execute("INSERT OR REPLACE INTO mark (ledger, marks) VALUES (?1, ?2)", (ledger, lines.to_bytes()))
+            .map(drop)
     }
 
     pub(super) fn write_row(&self, row: &IssueRow, standing: Standing) -> Result<()> {

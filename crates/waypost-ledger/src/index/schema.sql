@@ -23,7 +23,12 @@ CREATE TABLE ledger (
     -- Whether its lines are sorted by id.
     sorted INTEGER NOT NULL,
     -- Number of lines with appended changes. The lines here are those with the changes in their places.
-    appended INTEGER NOT NULL,
+    appended INTEGER NOT NULL
+);
+
+-- The lines of each ledger. They are a table of their own, because an update of a row reads all of it.
+CREATE TABLE mark (
+    ledger INTEGER PRIMARY KEY,
     -- For each line, in order: its hash and its row in `line`, before the changes in `mark_change`.
     marks  BLOB NOT NULL
 );

@@ -5,6 +5,7 @@
 //! others get the value of the user's own configuration, else a value that switches them off.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::PathBuf;
 
 /// Settings of every command. They override all configuration files, also what is written to them later.
 const FIXED: &[(&str, &str)] = &[
@@ -192,7 +193,10 @@ pub(super) fn driver_program(driver: &str) -> Option<String> {
 
 /// Returns the command line of the filter that the running program is. None if it has no such command.
 pub(super) fn own_filter() -> Option<String> {
-    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
+    let own = std::env::current_exe().ok()?;
+    // The name of a program that was replaced while it runs.
+    let own = own.to_str()?.strip_suffix(" (deleted)").map_or_else(|| own.clone(), PathBuf::from);
+    let own = std::fs::canonicalize(own).ok()?;
     let path = own.to_str().filter(|_| own.file_name().is_some_and(|name| name == PROGRAM))?;
     // Git would expand a percent sign.
     let is_usable = !path.contains(['%', '\n']);

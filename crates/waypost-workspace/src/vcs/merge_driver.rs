@@ -84,9 +84,17 @@ fn chooses_driver(attributes: &Path) -> bool {
     String::from_utf8_lossy(&text).lines().any(|line| !line.starts_with('#') && chooses(line.trim()))
 }
 
-/// Returns whether an attributes file has a line.
-pub(super) fn has_line(attributes: &Path, line: &str) -> bool {
-    std::fs::read(attributes).is_ok_and(|text| String::from_utf8_lossy(&text).lines().any(|found| found == line))
+/// Returns the lines of an attributes file; no lines if it cannot be read.
+pub(super) fn lines(attributes: &Path) -> Vec<String> {
+    let text = std::fs::read(attributes).unwrap_or_default();
+    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
+}
+
+/// Removes a line from the attributes of a clone.
+pub(super) fn remove_line(file: &Path, line: &str) -> Result<()> {
+    let kept: String =
+        lines(file).iter().filter(|found| *found != line).flat_map(|line| [line.as_str(), "\n"]).collect();
+    replace_attributes(file, kept.as_bytes())
 }
 
 /// Adds a line to the attributes of a clone.
@@ -100,11 +108,18 @@ pub(super) fn add_line(file: &Path, line: &str) -> Result<()> {
         content.push(b'\n');
     }
     content.extend_from_slice(format!("{line}\n").as_bytes());
+    replace_attributes(file, &content)
+}
+
+fn replace_attributes(file: &Path, content: &[u8]) -> Result<()> {
+    if file.is_symlink() {
+        return Err(Error::refused(format!("{} is a link", file.display())));
+    }
     let cannot = |error| Error::unavailable(format!("cannot write {}", file.display())).because(error);
     if let Some(dir) = file.parent() {
         std::fs::create_dir_all(dir).map_err(cannot)?;
     }
-    waypost_fs::replace(file, &content, 0o644).map_err(cannot)
+    waypost_fs::replace(file, content, 0o644).map_err(cannot)
 }
 
 /// Returns the driver with which git merges a file, according to all attributes: a name, `set`, `unset` or `unspecified`.

@@ -194,9 +194,9 @@ fn nothing_is_appended_where_another_program_would_store_it() {
 }
 
 #[test]
-fn changes_are_appended_without_version_control_but_not_with_mercurial() {
+fn nothing_is_appended_without_git() {
     let sandbox = sandbox();
-    for (name, expected) in [("plain", 1), ("mercurial", 0)] {
+    for name in ["plain", "mercurial"] {
         let repo = sandbox.path(name);
         fs::create_dir(&repo).unwrap();
         if name == "mercurial" {
@@ -205,11 +205,76 @@ fn changes_are_appended_without_version_control_but_not_with_mercurial() {
         }
         let _ = way(&sandbox, &repo, 0, &["init"]);
         let text = "x".repeat(LARGE);
-        let line = format!("{{\"id\":\"b-1\",\"title\":\"t\",\"description\":\"{text}\"}}\n");
-        sandbox.write(repo.join(LEDGER), line);
+        sandbox.write(repo.join(LEDGER), format!("{{\"id\":\"b-1\",\"title\":\"t\",\"description\":\"{text}\"}}\n"));
         let _ = way(&sandbox, &repo, 10, &["list"]).ok();
         let new = add(&sandbox, &repo, 11, "New");
-        assert_eq!(appended(&repo), expected, "{name}");
+        assert_eq!(appended(&repo), 0, "{name}");
         assert_eq!(show(&sandbox, &repo, &new)["title"], "New");
     }
+}
+
+#[test]
+fn a_ledger_that_gets_another_filter_is_not_stored_by_ours() {
+    let sandbox = sandbox();
+    let (repo, one, _) = large(&sandbox);
+    let _ = way(&sandbox, &repo, 10, &["close", &one]).ok();
+    assert_eq!(appended(&repo), 1);
+    sandbox.write(repo.join(".gitattributes"), "*.psd filter=lfs\n");
+    let _ = way(&sandbox, &repo, 11, &["update", &one, "--add-label", "l"]).ok();
+    assert_eq!(appended(&repo), 2);
+    sandbox.write(repo.join(".gitattributes"), format!("/{LEDGER} filter=git-crypt\n"));
+    let _ = way(&sandbox, &repo, 12, &["update", &one, "--add-label", "m"]).ok();
+    assert_eq!(appended(&repo), 0);
+    let filter = git(&sandbox, &repo, &["check-attr", "filter", "--", LEDGER]);
+    assert_eq!(filter, format!("{LEDGER}: filter: git-crypt\n"));
+    assert_eq!(show(&sandbox, &repo, &one)["labels"], serde_json::json!(["l", "m"]));
+}
+
+#[test]
+fn nothing_is_appended_to_a_link_or_through_one() {
+    let sandbox = sandbox();
+    let (repo, ..) = large(&sandbox);
+    fs::create_dir(repo.join("shared")).unwrap();
+    fs::rename(repo.join(LEDGER), repo.join("shared/issues.jsonl")).unwrap();
+    std::os::unix::fs::symlink("../shared/issues.jsonl", repo.join(LEDGER)).unwrap();
+    commit(&sandbox, &repo, "a link");
+    let _ = way(&sandbox, &repo, 10, &["list"]).ok();
+    let _ = add(&sandbox, &repo, 11, "New");
+    assert_eq!(appended(&repo), 0);
+    // The attributes of the clone are a link to a file outside.
+    let (other, victim) = (sandbox.git_repo("other"), sandbox.path("victim"));
+    let _ = way(&sandbox, &other, 0, &["init"]);
+    sandbox.write(&victim, "theirs\n");
+    fs::create_dir_all(other.join(".git/info")).unwrap();
+    let _ = fs::remove_file(other.join(".git/info/attributes"));
+    std::os::unix::fs::symlink(&victim, other.join(".git/info/attributes")).unwrap();
+    enlarge(&sandbox, &other);
+    let _ = add(&sandbox, &other, 11, "New");
+    assert_eq!((appended(&other), fs::read_to_string(&victim).unwrap().as_str()), (0, "theirs\n"));
+}
+
+/// A commit without the filter, for example by a tool that is built on libgit2, and then a merge without our driver.
+#[test]
+fn a_text_merge_of_appended_changes_loses_no_side() {
+    let sandbox = sandbox();
+    let (repo, one, _) = large(&sandbox);
+    git(&sandbox, &repo, &["switch", "-q", "-c", "topic"]);
+    let _ = way(&sandbox, &repo, 10, &["close", &one, "--reason", "done"]).ok();
+    assert_eq!(appended(&repo), 1);
+    let unfiltered = ["-c", "filter.waypost.clean=cat", "commit", "-q", "-a", "-m", "raw"];
+    git(&sandbox, &repo, &unfiltered);
+    assert!(git(&sandbox, &repo, &["show", &format!("HEAD:{LEDGER}")]).contains("_changes"));
+    // For the filter, the committed file is not as it should be.
+    git(&sandbox, &repo, &["switch", "-q", "--discard-changes", "main"]);
+    let run = way(&sandbox, &repo, 11, &["update", &one, "--title", "Of main", "--add-label", "l"]);
+    assert_eq!((run.code, appended(&repo)), (0, 0), "{run:?}");
+    commit(&sandbox, &repo, "main");
+    sandbox.write(repo.join(".git/info/attributes"), format!("/{LEDGER} -merge merge=union\n"));
+    git(&sandbox, &repo, &["-c", "merge.default=text", "merge", "-q", "--no-edit", "topic"]);
+    assert_eq!(appended(&repo), 1);
+    let issue = show(&sandbox, &repo, &one);
+    // Without their common ancestor, the later version of a field wins, and comments keep the other.
+    assert_eq!((&issue["title"], &issue["labels"]), (&"Of main".into(), &serde_json::json!(["l"])));
+    let comments = issue["comments"].to_string();
+    assert!(comments.contains("status in another version: closed") && comments.contains(": done"), "{comments}");
 }

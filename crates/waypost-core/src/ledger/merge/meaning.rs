@@ -105,11 +105,6 @@ impl<'de: 'a, 'a> serde::Deserialize<'de> for Object<'a> {
     }
 }
 
-/// Hashes a text (FNV-1a). The algorithm must never change, because digests are written into ledgers.
-pub(super) fn digest(text: &str) -> u64 {
-    text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,11 +147,5 @@ mod tests {
         assert!(!of_value(&deep).is_empty());
         let objects = format!("{}1{}", "{\"a\":".repeat(50_000), "}".repeat(50_000));
         assert!(!of_value(&objects).is_empty());
-    }
-
-    #[test]
-    fn the_digest_algorithm_does_not_change() {
-        assert_eq!(digest(""), 0xcbf2_9ce4_8422_2325);
-        assert_eq!(digest("a"), 0xaf63_dc4c_8601_ec8c);
     }
 }

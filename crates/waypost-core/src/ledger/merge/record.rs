@@ -5,11 +5,12 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
+use super::super::digest::digest;
 use super::super::issue::parse_time;
 use super::super::record::{KEYS, Record};
 use super::super::vocabulary::{Category, Statuses};
 use super::list::{self, Item, SETS};
-use super::meaning::{digest, of_field};
+use super::meaning::of_field;
 use super::order::skeleton;
 use super::register::{self, Candidate, Decision, Register, spelling, unranked};
 use crate::time::Timestamp;
@@ -357,7 +358,7 @@ fn time_in(raw: &str) -> Option<Timestamp> {
 }
 
 fn short_digest(meaning: &str) -> String {
-    let digest = digest(meaning);
+    let digest = digest(meaning.as_bytes());
     format!("{:08x}", (digest ^ (digest >> 32)) & 0xffff_ffff)
 }
 
