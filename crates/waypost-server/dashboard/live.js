@@ -5,6 +5,10 @@ import { needsLogin, open, readRole } from './api.js';
 const MAX_RETRY_MS = 15000;
 /// The server sends a sign of life every few seconds. After this time without one, the connection is dead.
 const MAX_SILENCE_MS = 20000;
+/// A page that is hidden for this long releases its connection. After each rest it looks for events for a moment.
+const MAX_HIDDEN_MS = 5000;
+const REST_MS = 10000;
+const LOOK_MS = 1000;
 /// A frame comes at the latest after this time: hidden tabs have no frames, but their titles count on.
 const MAX_FRAME_MS = 200;
 
@@ -95,10 +99,25 @@ export async function* parse(response, heard = () => {}) {
   }
 }
 
+/// Resolves after a time, or earlier when the page is shown.
+const pauseWhileHidden = (time) => new Promise((resolve) => {
+  const end = () => {
+    document.removeEventListener('visibilitychange', end);
+    clearTimeout(timer);
+    resolve();
+  };
+  const timer = setTimeout(end, time);
+  document.addEventListener('visibilitychange', end);
+});
+
 /// Follows the events until the page is closed, and reconnects without a gap.
+///
+/// A browser has six connections to a server for all its tabs. So a hidden page only looks for events now and then, and one
+/// that the browser keeps for the Back button has no connection.
 export async function follow() {
   setInterval(() => { now.value = Date.now(); }, 5000);
   let pause = 500;
+  let hasRested = false;
   for (;;) {
     if (needsLogin.value) {
       await new Promise((resolve) => {
@@ -108,23 +127,43 @@ export async function follow() {
     const stop = new AbortController();
     const unsubscribe = needsLogin.subscribe((wanted) => { if (wanted) stop.abort(); });
     let heardAt = Date.now();
-    const watch = setInterval(() => { if (Date.now() - heardAt > MAX_SILENCE_MS) stop.abort(); }, 1000);
+    const openedAt = Date.now();
+    let shownAt = hasRested ? 0 : openedAt;
+    let rests = false;
+    const rest = () => { rests = true; stop.abort(); };
+    const check = () => {
+      if (!document.hidden) shownAt = Date.now();
+      if (Date.now() - heardAt > MAX_SILENCE_MS) stop.abort();
+      else if (Date.now() - shownAt > MAX_HIDDEN_MS && Date.now() - openedAt > LOOK_MS) rest();
+    };
+    const watch = setInterval(check, 1000);
+    window.addEventListener('pagehide', rest);
     try {
       const headers = last ? { 'Last-Event-ID': last } : {};
       const response = await open('/api/v1/events/stream', { headers, signal: stop.signal });
       connection.value = { state: 'live' };
       pause = 500;
-      readRole();
-      // Something may have changed between the first reads and the connection.
-      version.value += 1;
-      for await (const event of parse(response, () => { heardAt = Date.now(); })) handle(event);
+      // Something may have changed between the first reads and the connection. After a rest, the server sends what was missed.
+      if (!hasRested || !last) {
+        readRole();
+        version.value += 1;
+      }
+      // The timers of a page that is hidden for long hardly run, but signs of life arrive.
+      const heard = () => { check(); heardAt = Date.now(); };
+      for await (const event of parse(response, heard)) handle(event);
     } catch {
       // The reason does not matter: the state says that the data is old, and the next attempt tells more.
     }
     clearInterval(watch);
+    window.removeEventListener('pagehide', rest);
     unsubscribe();
     // After a logout the next user starts anew.
     if (needsLogin.value) continue;
+    hasRested = rests && connection.value.state === 'live';
+    if (hasRested) {
+      await pauseWhileHidden(REST_MS);
+      continue;
+    }
     if (connection.value.state !== 'lost') lose(heardAt);
     await new Promise((resolve) => { setTimeout(resolve, pause); });
     pause = Math.min(pause * 2, MAX_RETRY_MS);

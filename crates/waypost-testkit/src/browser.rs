@@ -62,6 +62,18 @@ impl Browser {
         self.ask("url", &json!({ "url": url }));
     }
 
+    /// Opens another tab, goes on in it, and returns its handle. The other tabs are hidden then.
+    pub fn open_tab(&self) -> String {
+        let handle = self.ask("window/new", &json!({ "type": "tab" }))["handle"].as_str().expect("a tab").to_owned();
+        self.use_tab(&handle);
+        handle
+    }
+
+    /// Goes on in a tab that [`Browser::open_tab`] returned.
+    pub fn use_tab(&self, handle: &str) {
+        self.ask("window", &json!({ "handle": handle }));
+    }
+
     /// Runs a script in the page, and returns its result.
     pub fn run(&self, script: &str) -> Value {
         self.ask("execute/sync", &json!({ "script": script, "args": [] }))

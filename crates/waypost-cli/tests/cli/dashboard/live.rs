@@ -55,6 +55,7 @@ fn a_connection_that_is_silent_says_how_old_the_data_is_and_recovers() {
     create_work(&server);
     let browser = open(&server);
     browser.wait_for("Live");
+    browser.wait_for("it waits for build, which is dead");
     let process = Pid::from_child(&server.child);
     // The connection stays open, but no sign of life comes.
     kill_process(process, Signal::STOP).unwrap();
@@ -69,6 +70,32 @@ fn a_connection_that_is_silent_says_how_old_the_data_is_and_recovers() {
     browser.wait_for_script("nothing says that data is old", "!document.querySelector('.state')");
     let _ = server.way(&["task", "claim", "draw", "--agent", "ann"]).ok();
     browser.wait_for("release/draw");
+}
+
+/// A browser has six connections to a server, for all tabs together.
+#[test]
+fn hidden_tabs_release_their_connections_and_follow_all_the_same() {
+    let server = Server::start(&["--open"]);
+    create_work(&server);
+    let browser = open(&server);
+    let url = server.said["url"].as_str().unwrap();
+    let tabs: Vec<String> = (0..8)
+        .map(|_| {
+            let tab = browser.open_tab();
+            browser.go(&format!("{url}/#/now"));
+            browser.wait_for("it waits for build, which is dead");
+            browser.wait_for("Live");
+            tab
+        })
+        .collect();
+    let _ = server.way(&["task", "claim", "name", "--agent", "bob"]).ok();
+    let _ = server.way(&["task", "ask", "name", "--agent", "bob", "--question", "Which name?"]).ok();
+    for tab in [&tabs[7], &tabs[0]] {
+        browser.use_tab(tab);
+        browser.wait_for("Which name?");
+        browser.wait_for_title("(2) Now · Waypost");
+    }
+    assert_eq!(browser.errors(), [""; 0]);
 }
 
 #[test]
