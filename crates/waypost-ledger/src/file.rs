@@ -144,7 +144,7 @@ impl LedgerFile {
         LedgerFile { absence: Some(AbsenceCheck(Arc::new(check))), ..self }
     }
 
-    /// Allows changes of a file of at least `min_bytes` to be [appended](waypost_core::ledger::appended), if `check` returns
+    /// Allows changes of a file of at least `min_bytes` to be [appended], if `check` returns
     /// that every program that commits the file puts them in their places first. Otherwise a change is put in its place at
     /// once.
     #[must_use]
