@@ -111,7 +111,7 @@ mod tests {
         /// Changes are made one after the other: each replaces or adds a few issues.
         #[test]
         fn a_file_with_appended_changes_reads_as_if_each_line_was_replaced(
-            before in proptest::collection::btree_map(0_u8..40, "[a-c\\]},]{0,2}", 0..20),
+            before in proptest::collection::btree_map(0_u8..40, "[a-c\\]},]{0,2}", 1..20),
             changes in proptest::collection::vec(proptest::collection::btree_map(0_u8..40, "[a-c\\]},]{0,2}", 1..4), 1..9),
             cut in any::<prop::sample::Index>(),
         ) {

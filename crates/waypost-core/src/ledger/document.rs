@@ -158,7 +158,8 @@ impl Document {
                     let to = range.start + to.start..range.start + to.end;
                     changes.entry(id).or_default().push(PlacedChange { of, to, digest });
                 }
-            } else if line.ending.is_empty() && appended::is_appended(text) {
+            } else if line.ending.is_empty() && place > 0 && appended::is_appended(text) {
+                // A crash cut it off. Nothing is appended to a file without lines.
                 gone.push(place);
             }
         }
