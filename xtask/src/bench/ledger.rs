@@ -212,7 +212,8 @@ impl<'a> Bench<'a> {
                 }
             });
             let least = || Baseline { parts: vec![(3, replace), (1, trivial)], time: Duration::ZERO, bar: Some(1.0) };
-            let baseline = |number: usize| smallest.get(number).map_or_else(least, |small| beside(*small));
+            let flat = |small: &CaseId| Baseline { bar: Some(GROWTH_BAR), ..beside(*small) };
+            let baseline = |number: usize| smallest.get(number).map_or_else(least, flat);
             let (add, update, close) = (Rc::clone(&ledger), Rc::clone(&ledger), ledger);
             let mut ids = Vec::new();
             ids.push(cases.program(format!("way add, {size}"), baseline(0), move || {
