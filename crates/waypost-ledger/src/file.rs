@@ -445,7 +445,9 @@ impl LedgerFile {
 
     /// Returns the locks if they allow a write to become durable together with those of waiting processes, and some wait.
     fn grouping<'l>(&self, locks: Option<&'l LedgerLocks>) -> Option<&'l LedgerLocks> {
-        locks.filter(|locks| locks.is_grouped && FileLock::has_waiters(&self.lock))
+        let locks = locks.filter(|locks| locks.is_grouped && FileLock::has_waiters(&self.lock));
+        // After a failed sync, the next write makes a new file durable at once.
+        locks.filter(|_| !self.failed_group().exists())
     }
 
     /// Ends a turn of writing: a write that is not durable yet waits for its group.

@@ -153,9 +153,7 @@ impl Group {
 
     fn write_state(&self, state: &State) -> io::Result<()> {
         let State { boot, id, ledger } = state;
-        let content = [boot.as_bytes(), b"\n", id.as_bytes(), b"\n", ledger.as_os_str().as_bytes()].concat();
-        let options = &mut OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600).open(&self.state)?.write_all(&content)
+        write(&self.state, &[boot.as_bytes(), b"\n", id.as_bytes(), b"\n", ledger.as_os_str().as_bytes()].concat())
     }
 }
 
@@ -174,26 +172,24 @@ impl AppendGroup {
 
     /// Joins the open group or begins one, and returns its id. The caller holds the lock.
     pub(crate) fn join(&self, ledger: &Path) -> io::Result<String> {
-        if let Some((id, _)) = self.read().filter(|(_, open)| is_same_file(open, ledger)) {
+        if let Some((id, _)) = read_group(&self.state).filter(|(_, open)| is_same_file(open, ledger)) {
             return Ok(id);
         }
         // It is of another ledger.
         self.sync_if_open()?;
         let id = new_id();
-        let content = [id.as_bytes(), b"\n", fs::canonicalize(ledger)?.as_os_str().as_bytes()].concat();
-        let options = &mut OpenOptions::new();
-        options.write(true).create(true).truncate(true).mode(0o600).open(&self.state)?.write_all(&content)?;
+        write_group(&self.state, &id, &fs::canonicalize(ledger)?)?;
         Ok(id)
     }
 
     /// Returns whether the changes of a group are durable. The caller holds the lock.
     pub(crate) fn is_synced(&self, id: &str) -> bool {
-        self.read().is_none_or(|(open, _)| open != id)
+        read_group(&self.state).is_none_or(|(open, _)| open != id)
     }
 
     /// Makes the changes of the open group durable, and closes it. The caller holds the lock.
     pub(crate) fn sync_if_open(&self) -> io::Result<()> {
-        let Some((_, ledger)) = self.read() else { return remove(&self.state) };
+        let Some((_, ledger)) = read_group(&self.state) else { return remove(&self.state) };
         match File::open(&ledger) {
             // A name, too, if another program has replaced the file and kept the changes.
             Ok(file) => file.sync_all().and_then(|()| sync_dir(&ledger))?,
@@ -205,17 +201,10 @@ impl AppendGroup {
 
     /// Closes the open group after a durable write of the same ledger, which contains its changes.
     pub(crate) fn close(&self, ledger: &Path) {
-        if self.read().is_some_and(|(_, open)| is_same_file(&open, ledger)) {
+        if read_group(&self.state).is_some_and(|(_, open)| is_same_file(&open, ledger)) {
             // If it stays open, the next process syncs once more.
             let _ = remove(&self.state);
         }
-    }
-
-    fn read(&self) -> Option<(String, PathBuf)> {
-        let content = fs::read(&self.state).ok()?;
-        let end = content.iter().position(|byte| *byte == b'\n')?;
-        let id = String::from_utf8(content[..end].to_vec()).ok()?;
-        Some((id, PathBuf::from(std::ffi::OsString::from_vec(content[end + 1..].to_vec()))))
     }
 }
 
@@ -230,11 +219,8 @@ impl FailedGroup {
 
     /// Records the id of a group of writes to a ledger.
     pub(crate) fn record(&self, id: &str, ledger: &Path) {
-        let content = [id.as_bytes(), b"\n", ledger.as_os_str().as_bytes()].concat();
-        let options = &mut OpenOptions::new();
-        let file = options.write(true).create(true).truncate(true).mode(0o600).open(&self.0);
         // If not even this can be written, every later sync fails as well, most likely.
-        let _ = file.and_then(|mut file| file.write_all(&content));
+        let _ = write_group(&self.0, id, ledger);
     }
 
     pub(crate) fn exists(&self) -> bool {
@@ -243,21 +229,33 @@ impl FailedGroup {
 
     /// Returns whether it is this group.
     pub(crate) fn is(&self, id: &str) -> bool {
-        self.read().is_some_and(|(failed, _)| failed == id.as_bytes())
+        read_group(&self.0).is_some_and(|(failed, _)| failed == id)
     }
 
     /// Forgets it, after a durable replacement of its ledger.
     pub(crate) fn clear(&self, ledger: &Path) {
-        if self.exists() && self.read().is_none_or(|(_, failed)| failed == ledger.as_os_str().as_bytes()) {
+        if self.exists() && read_group(&self.0).is_none_or(|(_, failed)| failed == ledger) {
             let _ = remove(&self.0);
         }
     }
+}
 
-    fn read(&self) -> Option<(Vec<u8>, Vec<u8>)> {
-        let content = fs::read(&self.0).ok()?;
-        let end = content.iter().position(|byte| *byte == b'\n')?;
-        Some((content[..end].to_vec(), content[end + 1..].to_vec()))
-    }
+/// Writes the id of a group, and the ledger that it is of, to a file.
+fn write_group(file: &Path, id: &str, ledger: &Path) -> io::Result<()> {
+    write(file, &[id.as_bytes(), b"\n", ledger.as_os_str().as_bytes()].concat())
+}
+
+/// Reads what [`write_group`] wrote. None if there is no such file.
+fn read_group(file: &Path) -> Option<(String, PathBuf)> {
+    let content = fs::read(file).ok()?;
+    let end = content.iter().position(|byte| *byte == b'\n')?;
+    let id = String::from_utf8(content[..end].to_vec()).ok()?;
+    Some((id, PathBuf::from(std::ffi::OsString::from_vec(content[end + 1..].to_vec()))))
+}
+
+fn write(file: &Path, content: &[u8]) -> io::Result<()> {
+    let options = &mut OpenOptions::new();
+    options.write(true).create(true).truncate(true).mode(0o600).open(file)?.write_all(content)
 }
 
 /// Returns an id that no other group of this boot has.
