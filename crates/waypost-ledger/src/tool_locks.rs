@@ -87,7 +87,12 @@ fn wait_for(lock: &Path, deadline: Instant) -> Result<Option<Stamp>, &Path> {
         if is_timed_out || !has_live_holder && age(lock).is_some_and(|age| age >= ABANDONED_AGE) {
             has_live_holder = has_holder(lock, &metadata);
             if !has_live_holder {
-                return Ok(Some(Stamp::of(&metadata)));
+                // A lock that was released meanwhile has no holder either, but is not abandoned.
+                let stamp = Stamp::of(&metadata);
+                if held(lock).is_some_and(|still| Stamp::of(&still) == stamp) {
+                    return Ok(Some(stamp));
+                }
+                continue;
             }
         }
         if is_timed_out {
