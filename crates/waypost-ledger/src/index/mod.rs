@@ -31,7 +31,7 @@ pub use query::{Counts, Filter, IndexedIssue, Order, Position, Range, Sort, Summ
 pub use search::COMMON_WORDS;
 
 /// Format version; incremented when tables or their meaning change.
-const FORMAT: u32 = 8;
+const FORMAT: u32 = 9;
 
 /// How long SQLite waits for another process that is committing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);

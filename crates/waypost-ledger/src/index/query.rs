@@ -362,7 +362,7 @@ impl Condition {
     /// Makes a list start from the issues that have one of these labels.
     fn start_from_labels(&mut self, labels: &[String]) {
         let labels: Vec<String> = labels.iter().map(|label| self.value(label_to_text(label))).collect();
-        self.sql.push(format!("issue.id IN (SELECT id FROM label WHERE label IN ({}))", labels.join(", ")));
+        self.sql.push(format!("issue.id IN (SELECT issue_id FROM label WHERE label IN ({}))", labels.join(", ")));
     }
 
     fn has_label(&mut self, label: &str) -> String {
@@ -555,14 +555,27 @@ impl Index {
         if condition.values.len() > MAX_FILTER_VALUES {
             return Err(Error::invalid(format!("a filter takes at most {MAX_FILTER_VALUES} values")));
         }
+        let (order, window) = (sort.order(reverse), window.into());
+        condition.after(&order, window.after.as_ref())?;
+        let (only, limit) = (self.only(), sql_limit(window.limit));
+        if filter.text.is_none()
+            && let Some(label) = self.label_in_order(filter, &order)?
+        {
+            let label = condition.value(label_to_text(label));
+            // CROSS keeps SQLite from reading issues first.
+            let sql = format!(
+                "SELECT {SUMMARY} FROM label CROSS JOIN issue ON issue.id = issue_id \
+                 WHERE label = {label} AND issue_is_open AND {}{only} \
+                 ORDER BY issue_priority, issue_created_at, issue_id LIMIT {limit}",
+                condition.sql()
+            );
+            return self.all(&sql, condition.values().as_slice(), summary);
+        }
         if let Some(labels) = self.rare_labels(filter)? {
             condition.start_from_labels(labels);
         }
-        let (order, window) = (sort.order(reverse), window.into());
-        condition.after(&order, window.after.as_ref())?;
-        let (order, limit) = (order.sql(), sql_limit(window.limit));
+        let order = order.sql();
         let Some(text) = &filter.text else {
-            let only = self.only();
             let sql =
                 format!("SELECT {SUMMARY} FROM issue WHERE {}{only} ORDER BY {order} LIMIT {limit}", condition.sql());
             return self.all(&sql, condition.values().as_slice(), summary);

@@ -4,7 +4,7 @@ use waypost_core::ledger::vocabulary::Terms;
 use waypost_core::time::Timestamp;
 
 use super::lines::{KnownLine, KnownLines};
-use super::query::{Filter, Sort};
+use super::query::{Filter, Sort, Window};
 use super::{COMMON_WORDS, Index};
 
 const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
@@ -16,13 +16,17 @@ type Query = Box<dyn Fn(&Index)>;
 
 fn line(number: usize, status: &str) -> Vec<u8> {
     let kind = if number.is_multiple_of(7) { "bug" } else { "task" };
-    // Few issues have a label, an assignee or a rare word.
-    let rare = if number % 1_000 == 1 { ",\"labels\":[\"rare\"],\"assignee\":\"kim\"" } else { "" };
+    // Few issues have an assignee or a rare label, and one in ten has a common label.
+    let facts = match number {
+        _ if number % 1_000 == 1 => ",\"labels\":[\"rare\"],\"assignee\":\"kim\"",
+        _ if number % 10 == 2 => ",\"labels\":[\"common\"]",
+        _ => "",
+    };
     let time =
         format!("2025-01-{:02}T{:02}:{:02}:{:02}Z", 1 + number / 3_600, number % 24, number / 60 % 60, number % 60);
     format!(
         "{{\"id\":\"i{number:05}\",\"title\":\"Mend the parser\",\"status\":\"{status}\",\"priority\":{},\
-         \"issue_type\":\"{kind}\",\"created_at\":\"{time}\",\"updated_at\":\"{time}\"{rare},\
+         \"issue_type\":\"{kind}\",\"created_at\":\"{time}\",\"updated_at\":\"{time}\"{facts},\
          \"dependencies\":[{{\"depends_on_id\":\"i{:05}\",\"type\":\"blocks\"}}]}}",
         number % 5,
         number / 2,
@@ -57,7 +61,7 @@ fn queries_with_a_limit_cost_the_same_with_eight_times_as_many_issues() {
         let words = [words.to_owned()];
         move |index: &Index| assert_eq!(index.search(&words, Some(20)).unwrap().len(), 20)
     };
-    let queries: [(&str, Query); 14] = [
+    let queries: [(&str, Query); 15] = [
         ("counts", Box::new(|index| assert!(index.counts(NOW).unwrap().ready > 0))),
         ("labels", Box::new(|index| drop(index.labels().unwrap()))),
         ("search, a common word", Box::new(words("parser"))),
@@ -72,6 +76,10 @@ fn queries_with_a_limit_cost_the_same_with_eight_times_as_many_issues() {
         (
             "list, open bugs",
             Box::new(list(Filter { types: vec!["bug".to_owned()], ..Filter::default() }, Sort::Priority)),
+        ),
+        (
+            "list, a common label",
+            Box::new(list(Filter { labels: vec!["common".to_owned()], ..Filter::default() }, Sort::Priority)),
         ),
         ("ready", Box::new(|index| assert_eq!(index.ready(NOW, Some(20)).unwrap().len(), 20))),
         ("blocked", Box::new(|index| assert_eq!(index.blocked(NOW, Some(20)).unwrap().len(), 20))),
@@ -135,4 +143,35 @@ fn the_lists_follow_the_labels_of_issues() {
     assert_eq!(found("new"), "");
     index.replace_line(0, &mut lines, 1, false, Some(&labelled("\"rare\",\"new\""))).unwrap();
     assert_eq!((found("rare").as_str(), found("new").as_str()), ("i00001", "i00001"));
+}
+
+#[test]
+fn a_list_by_labels_has_the_open_issues_in_order_after_every_change() {
+    let (index, mut lines) = index(60);
+    let check = |expected: &[&str]| {
+        let filter = Filter { labels: vec!["common".to_owned()], ..Filter::default() };
+        let listed = index.list(&filter, Sort::Priority, false, None).unwrap();
+        let mut sorted = index.list(&filter, Sort::Id, false, None).unwrap();
+        sorted.sort_by_key(|one| (one.priority, one.created_at, one.id.clone()));
+        let ids: Vec<_> = listed.iter().map(|one| one.id.as_str()).collect();
+        assert_eq!((ids, &listed), (expected.to_vec(), &sorted));
+        let after = listed.first().map(|first| index.position(&Sort::Priority.order(false), &first.id).unwrap());
+        let window = Window { limit: Some(2), after };
+        assert_eq!(index.list(&filter, Sort::Priority, false, window).unwrap(), listed[1..3]);
+        let bugs = Filter { types: vec!["bug".to_owned()], ..filter };
+        let bugs = index.list(&bugs, Sort::Priority, false, None).unwrap();
+        assert_eq!(bugs.iter().map(|one| one.id.as_str()).collect::<Vec<_>>(), ["i00042"]);
+    };
+    check(&["i00002", "i00052", "i00032", "i00012", "i00042", "i00022"]);
+    let changed = |number: usize, from: &str, to: &str| {
+        let line = String::from_utf8(line(number, "open")).unwrap();
+        line.replace(from, to).into_bytes()
+    };
+    index.replace_line(0, &mut lines, 12, true, Some(&changed(12, "\"priority\":2", "\"priority\":0"))).unwrap();
+    check(&["i00012", "i00002", "i00052", "i00032", "i00042", "i00022"]);
+    index.replace_line(0, &mut lines, 2, true, Some(&line(2, "closed"))).unwrap();
+    check(&["i00012", "i00052", "i00032", "i00042", "i00022"]);
+    index.replace_line(0, &mut lines, 2, true, Some(&line(2, "open"))).unwrap();
+    index.replace_line(0, &mut lines, 52, true, Some(&changed(52, "common", "other"))).unwrap();
+    check(&["i00012", "i00002", "i00032", "i00042", "i00022"]);
 }
