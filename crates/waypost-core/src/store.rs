@@ -178,6 +178,8 @@ pub trait Tx {
     fn checkpoint_put(&mut self, checkpoint: &Checkpoint) -> Result<()>;
     /// Returns the checkpoints of a task before a sequence, the latest first.
     fn checkpoint_list(&mut self, task: &TaskId, before: Option<u32>, limit: u32) -> Result<Vec<Checkpoint>>;
+    /// Returns the sequence of the latest checkpoint of a task; 0 if there is none.
+    fn checkpoint_last(&mut self, task: &TaskId) -> Result<u32>;
 
     /// Inserts an agent, or replaces the one with its id.
     fn agent_put(&mut self, agent: &Agent) -> Result<()>;
@@ -194,6 +196,8 @@ pub trait Tx {
 
     /// Inserts a lease, or replaces the one on the same subject.
     fn lease_put(&mut self, lease: &Lease) -> Result<()>;
+    /// Replaces the fields of a lease that a renewal changes: when it ends, its duration, and the deadlines of its task.
+    fn lease_renew(&mut self, lease: &Lease) -> Result<()>;
     /// Returns the lease on a subject, held or not.
     fn lease_get(&mut self, subject: &str) -> Result<Option<Lease>>;
     /// Returns the held leases of one agent or of all, by subject.

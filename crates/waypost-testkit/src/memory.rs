@@ -501,6 +501,10 @@ impl Tx for MemoryTx<'_> {
         Ok(checkpoints)
     }
 
+    fn checkpoint_last(&mut self, task: &TaskId) -> Result<u32> {
+        Ok(self.checkpoint_list(task, None, 1)?.first().map_or(0, |last| last.sequence))
+    }
+
     fn agent_put(&mut self, agent: &Agent) -> Result<()> {
         self.need_worktree(&agent.worktree_id)?;
         if self.rows.agents.values().any(|other| other.name == agent.name && other.id != agent.id) {
@@ -546,6 +550,15 @@ impl Tx for MemoryTx<'_> {
         self.need_worktree(&lease.worktree_id)?;
         lease.holder.as_ref().map_or(Ok(()), |holder| self.need_agent(holder))?;
         self.rows.leases.insert(lease.subject.clone(), lease.clone());
+        Ok(())
+    }
+
+    fn lease_renew(&mut self, lease: &Lease) -> Result<()> {
+        if let Some(known) = self.rows.leases.get_mut(&lease.subject) {
+            let Lease { expires_at, ttl_ms, run_until, stall_at, .. } = *lease;
+            (known.expires_at, known.ttl_ms) = (expires_at, ttl_ms);
+            (known.run_until, known.stall_at) = (run_until, stall_at);
+        }
         Ok(())
     }
 

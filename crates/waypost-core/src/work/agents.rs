@@ -79,7 +79,7 @@ fn fresh(cx: &mut OpContext<'_>, name: &str, role: Role) -> Agent {
 /// it, and loses its leases. The default timeout is extended to the longest lease that the agent holds.
 pub(crate) fn touch(cx: &mut OpContext<'_>, agent: &mut Agent) -> Result<()> {
     let held = cx.tx.lease_list(Some(&agent.id))?;
-    lease::renew_own(cx, held.clone(), false)?;
+    lease::renew_own(cx, &held, false)?;
     let timeout = match agent.timeout_ms {
         DEFAULT_TIMEOUT_MS => held.iter().map(|lease| lease.ttl_ms).fold(DEFAULT_TIMEOUT_MS, u64::max),
         chosen => chosen,

@@ -78,11 +78,12 @@ pub(crate) fn renew_for(cx: &mut OpContext<'_>, lease: &mut Lease, ttl_ms: Optio
 ///
 /// Without `all` it renews leases on issues that have used up a third of their time, and none on tasks: an agent that was
 /// restarted under its name and works on other tasks must not keep those of its former process for ever.
-pub(crate) fn renew_own(cx: &mut OpContext<'_>, held: Vec<Lease>, all: bool) -> Result<Vec<Lease>> {
+pub(crate) fn renew_own(cx: &mut OpContext<'_>, held: &[Lease], all: bool) -> Result<Vec<Lease>> {
     let mut renewed = Vec::new();
-    for mut lease in held {
+    for lease in held {
         let is_due = !lease.is_on_task() && lease.is_renewal_due(cx.now);
-        if (all || is_due) && !has_live_job(cx, &lease)? {
+        if (all || is_due) && !has_live_job(cx, lease)? {
+            let mut lease = lease.clone();
             renew(cx, &mut lease)?;
             renewed.push(lease);
         }
@@ -109,7 +110,7 @@ pub(crate) fn renew(cx: &mut OpContext<'_>, lease: &mut Lease) -> Result<()> {
         }
         lease.expires_at = lease.expires_at.max(end);
     }
-    cx.tx.lease_put(lease)
+    cx.tx.lease_renew(lease)
 }
 
 /// Returns when an agent's lease ends, however often it is renewed. The timeout of a task limits its lease by itself.

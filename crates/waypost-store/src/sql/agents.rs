@@ -60,6 +60,20 @@ table! {
     }
 }
 
+update! {
+    /// By primary key. The indexes of other columns are not touched.
+    pub(crate) const LEASE_RENEW: leases by subject from Lease;
+    columns {
+        expires_at: timestamp,
+        ttl_ms: number,
+        run_until: maybe_timestamp,
+        stall_at: maybe_timestamp,
+    }
+    computed {
+        deadline: Lease::deadline,
+    }
+}
+
 /// By primary key.
 pub(crate) const AGENT_GET: &str = select!(agent, "agents WHERE id = ?1");
 /// By the unique name.

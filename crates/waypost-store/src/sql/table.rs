@@ -122,13 +122,14 @@ macro_rules! update {
         $(#[$comment:meta])*
         pub(crate) const $update:ident: $table:ident by $key:ident from $source:ty;
         columns { $($column:ident: $codec:ident,)* }
+        $(computed { $($computed:ident: $value:path,)* })?
     ) => {
         $(#[$comment])*
         pub(crate) const $update: &str = concat!(
             "UPDATE ",
             stringify!($table),
             " SET ",
-            assignments!($($column)*),
+            assignments!($($column)* $($($computed)*)?),
             " WHERE ",
             stringify!($key),
             " = ?1",
@@ -138,7 +139,11 @@ macro_rules! update {
             const UPDATE: &'static str = $update;
 
             fn to_cells(&self, key: &str) -> waypost_core::Result<Vec<$crate::cell::Cell>> {
-                Ok(vec![$crate::cell::Cell::from(key), $($crate::cell::to_cell!($codec, self.$column),)*])
+                Ok(vec![
+                    $crate::cell::Cell::from(key),
+                    $($crate::cell::to_cell!($codec, self.$column),)*
+                    $($($crate::cell::Cell::from($value(self)),)*)?
+                ])
             }
         }
     };

@@ -215,6 +215,9 @@ pub(crate) const DEPENDENCY_LIST_BY_TASK: &str =
 /// Backwards along `checkpoints_by_task`.
 pub(crate) const CHECKPOINT_LIST: &str =
     select!(checkpoint, "checkpoints WHERE task_id = ?2 AND sequence < ?3 ORDER BY sequence DESC LIMIT ?1");
+/// Backwards along `checkpoints_by_task`.
+pub(crate) const CHECKPOINT_LAST: &str =
+    "SELECT sequence FROM checkpoints WHERE task_id = ?1 ORDER BY sequence DESC LIMIT 1";
 
 /// Returns the statement for the tasks with a status.
 pub(crate) fn task_list_in(status: TaskStatus, place: &TaskPlace, limit: u32) -> Query {

@@ -275,6 +275,11 @@ impl Tx for SqlTx<'_> {
         self.all(sql::CHECKPOINT_LIST, cells![limit, task.as_str(), before])
     }
 
+    fn checkpoint_last(&mut self, task: &TaskId) -> Result<u32> {
+        let last = self.read(sql::CHECKPOINT_LAST, cells![task.as_str()], Row::number)?;
+        Ok(last.first().copied().unwrap_or_default())
+    }
+
     fn agent_put(&mut self, agent: &Agent) -> Result<()> {
         self.put(agent)
     }
@@ -301,6 +306,10 @@ impl Tx for SqlTx<'_> {
 
     fn lease_put(&mut self, lease: &Lease) -> Result<()> {
         self.put(lease)
+    }
+
+    fn lease_renew(&mut self, lease: &Lease) -> Result<()> {
+        self.update(&lease.subject, lease)
     }
 
     fn lease_get(&mut self, subject: &str) -> Result<Option<Lease>> {

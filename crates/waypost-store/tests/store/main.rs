@@ -82,7 +82,7 @@ conformance! {
         verbs::events_are_listed_by_every_filter,
         verbs::time_never_goes_backwards,
         verbs::paths_of_any_bytes_are_read_back,
-        verbs::progress_and_heartbeats_change_no_other_columns,
+        verbs::progress_heartbeats_and_renewals_change_no_other_columns,
         verbs::claimable_tasks_have_no_open_blockers,
         verbs::claimable_tasks_and_jobs_are_limited_to_worktrees_and_repositories,
         verbs::rows_of_several_workflows_equal_the_rows_of_each,

@@ -210,7 +210,8 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
         17 => format!("{:?} {:?}", tx.dependency_list(&workflow.id).unwrap(), tx.dependency_list_of(&task.id).unwrap()),
         18 => {
             let before = dice.maybe(|dice| dice.pick(&[0, 1, 5, u32::MAX]));
-            format!("{:?}", tx.checkpoint_list(&task.id, before, limit).unwrap())
+            let list = tx.checkpoint_list(&task.id, before, limit).unwrap();
+            format!("{list:?} {}", tx.checkpoint_last(&task.id).unwrap())
         }
         19 => {
             let name = dice.pick(&world.agents).name;

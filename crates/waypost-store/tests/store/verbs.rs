@@ -1143,7 +1143,7 @@ pub(crate) fn progress_that_breaks_a_constraint_is_refused(store: &mut dyn Store
     refuses("attempts", Task { attempts: task.max_attempts + 1, ..task.clone() });
 }
 
-pub(crate) fn progress_and_heartbeats_change_no_other_columns(store: &mut dyn Store) {
+pub(crate) fn progress_heartbeats_and_renewals_change_no_other_columns(store: &mut dyn Store) {
     let dice = &mut Dice::new(13);
     let world = World::small(dice);
     write(store, |tx| world.put(tx));
@@ -1153,9 +1153,13 @@ pub(crate) fn progress_and_heartbeats_change_no_other_columns(store: &mut dyn St
         let max_attempts = task.max_attempts;
         let drawn = Task { attempts: drawn.attempts.min(max_attempts), evidence: Some("shown".to_owned()), ..drawn };
         let touched = Agent { id: agent.id.clone(), ..world.agent(dice) };
+        let held = Lease { subject: task.id.to_string(), holder: Some(agent.id.clone()), ..world.lease(dice) };
+        let renewed = Lease { subject: held.subject.clone(), ..world.lease(dice) };
         write(store, |tx| {
             tx.task_advance(&task.id, &drawn.progress()).unwrap();
             tx.agent_touch(&touched).unwrap();
+            tx.lease_put(&held).unwrap();
+            tx.lease_renew(&renewed).unwrap();
         });
         read(store, |tx| {
             let after = tx.task_get(&task.id).unwrap().unwrap();
@@ -1164,9 +1168,17 @@ pub(crate) fn progress_and_heartbeats_change_no_other_columns(store: &mut dyn St
             let Agent { status, last_heartbeat, silent_at, .. } = touched;
             let expected = Agent { status, last_heartbeat, silent_at, ..agent.clone() };
             assert_eq!(tx.agent_get(&agent.id).unwrap(), Some(expected));
-            // Indexes are updated: the task is found by its new status.
+            let Lease { expires_at, ttl_ms, run_until, stall_at, .. } = renewed;
+            let expected = Lease { expires_at, ttl_ms, run_until, stall_at, ..held };
+            assert_eq!(tx.lease_get(&expected.subject).unwrap().as_ref(), Some(&expected));
+            // Indexes are updated: the task is found by its new status, and the lease by its new deadline.
             let found = tx.task_list_in(drawn.status, &TaskPlace::default(), 9).unwrap();
             assert_eq!(found.iter().filter(|found| found.id == task.id).count(), 1);
+            let due = tx.lease_list_due(expected.deadline(), u32::MAX).unwrap();
+            assert_eq!(due.iter().filter(|due| **due == expected).count(), 1);
+            if let Some(before) = expected.deadline().as_millis().checked_sub(1).map(Timestamp::from_millis) {
+                assert!(!tx.lease_list_due(before, u32::MAX).unwrap().contains(&expected));
+            }
         });
     }
 }

@@ -72,7 +72,7 @@ impl StoreOperation for Heartbeat {
                 lease::renew(cx, held)?;
             }
         } else {
-            leases = lease::renew_own(cx, leases, true)?;
+            leases = lease::renew_own(cx, &leases, true)?;
         }
         agents::touch(cx, &mut agent)?;
         let renewed: Vec<_> =

@@ -81,7 +81,7 @@ impl StoreOperation for AddCheckpoint {
             return Err(Error::invalid(format!("a checkpoint of {size} bytes is too long"))
                 .hint("put the details into a file, and name the file"));
         }
-        let last = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
+        let last = cx.tx.checkpoint_last(&task.id)?;
         if last >= MAX_CHECKPOINTS {
             return Err(Error::conflict(format!("task {} has {last} checkpoints, and cannot have more", task.name))
                 .hint("way task release gives it to another agent; way agent heartbeat renews the lease"));

@@ -80,7 +80,7 @@ impl StoreOperation for ListCheckpoints {
     fn run(self, cx: &mut OpContext<'_>) -> Result<CheckpointList> {
         let repositories = find::chosen_repositories(cx, self.repository.as_deref())?;
         let task = find::task_in(cx, &self.task, self.workflow.as_deref(), &repositories)?;
-        let total = cx.tx.checkpoint_list(&task.id, None, 1)?.first().map_or(0, |last| last.sequence);
+        let total = cx.tx.checkpoint_last(&task.id)?;
         let before = self.before.into_iter().chain(self.after.map(|Cursor(sequence)| sequence)).min();
         let mut checkpoints = cx.tx.checkpoint_list(&task.id, before, page::fetched(self.limit)?)?;
         let next = page::cut(&mut checkpoints, self.limit, |checkpoint| checkpoint.sequence);

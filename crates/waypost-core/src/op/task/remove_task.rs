@@ -35,7 +35,7 @@ impl StoreOperation for RemoveTask {
         let was_begun = task.status != TaskStatus::Pending
             || task.attempts > 0
             || task.started_at.is_some()
-            || !cx.tx.checkpoint_list(&task.id, None, 1)?.is_empty();
+            || cx.tx.checkpoint_last(&task.id)? > 0;
         if was_begun {
             return Err(Error::conflict(format!("task {} was started and cannot be removed", task.name))
                 .hint(format!("way task skip {}", task.id)));

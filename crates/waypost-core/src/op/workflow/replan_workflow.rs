@@ -213,7 +213,7 @@ fn tasks_to_keep(cx: &mut OpContext<'_>, tasks: &[Task], dependencies: &[Depende
         let was_started = task.status != TaskStatus::Pending
             || task.attempts > 0
             || task.started_at.is_some()
-            || !cx.tx.checkpoint_list(&task.id, None, 1)?.is_empty();
+            || cx.tx.checkpoint_last(&task.id)? > 0;
         if was_started {
             kept.insert(task.id.clone());
         }
