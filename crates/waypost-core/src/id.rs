@@ -5,10 +5,12 @@
 
 use std::borrow::Cow;
 use std::fmt;
+use std::marker::PhantomData;
 use std::str::FromStr;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::{Deserialize, Serialize};
+use serde::de::{self, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::{Error, Result};
 
@@ -29,9 +31,8 @@ macro_rules! ids {
 
         $(
             $(#[$doc])*
-            #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-            #[serde(try_from = "String", into = "String")]
-            pub struct $name(String);
+            #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+            pub struct $name([u8; $prefix.len() + LENGTH]);
 
             impl $name {
                 /// The prefix with its underscore.
@@ -44,7 +45,20 @@ macro_rules! ids {
 
                 /// Returns the whole id.
                 pub fn as_str(&self) -> &str {
-                    &self.0
+                    // It has ASCII characters only.
+                    std::str::from_utf8(&self.0).unwrap_or_default()
+                }
+            }
+
+            impl Serialize for $name {
+                fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                    serializer.serialize_str(self.as_str())
+                }
+            }
+
+            impl<'de> Deserialize<'de> for $name {
+                fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                    deserializer.deserialize_str(IdVisitor(PhantomData))
                 }
             }
 
@@ -66,29 +80,19 @@ macro_rules! ids {
                 type Err = Error;
 
                 fn from_str(text: &str) -> Result<Self> {
-                    check($prefix, text)?;
-                    Ok(Self(text.to_owned()))
+                    check($prefix, text).map(Self)
                 }
             }
 
-            impl TryFrom<String> for $name {
-                type Error = Error;
-
-                fn try_from(text: String) -> Result<Self> {
-                    check($prefix, &text)?;
-                    Ok(Self(text))
-                }
-            }
-
-            impl From<$name> for String {
-                fn from(id: $name) -> String {
-                    id.0
+            impl fmt::Debug for $name {
+                fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                    f.debug_tuple(stringify!($name)).field(&self.as_str()).finish()
                 }
             }
 
             impl fmt::Display for $name {
                 fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                    f.write_str(&self.0)
+                    f.write_str(self.as_str())
                 }
             }
         )*
@@ -118,32 +122,47 @@ ids! {
     WorktreeId = "wt_";
 }
 
-fn draw(prefix: &str, entropy: &mut dyn Entropy) -> String {
-    let mut id = String::with_capacity(prefix.len() + LENGTH);
-    id.push_str(prefix);
-    let mut drawn = 0;
-    while drawn < LENGTH {
+/// Reads an id from its text.
+struct IdVisitor<T>(PhantomData<T>);
+
+impl<T: FromStr<Err = Error>> Visitor<'_> for IdVisitor<T> {
+    type Value = T;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("a string")
+    }
+
+    fn visit_str<E: de::Error>(self, text: &str) -> Result<T, E> {
+        text.parse().map_err(E::custom)
+    }
+}
+
+/// Draws the characters of an id, whose size is that of the prefix and [`LENGTH`].
+fn draw<const SIZE: usize>(prefix: &str, entropy: &mut dyn Entropy) -> [u8; SIZE] {
+    let mut id = [0; SIZE];
+    let (start, rest) = id.split_at_mut(prefix.len());
+    start.copy_from_slice(prefix.as_bytes());
+    let mut places = rest.iter_mut();
+    while places.len() > 0 {
         let mut bytes = [0; LENGTH];
         entropy.fill(&mut bytes);
-        for byte in bytes {
-            // 252 is the largest multiple of 36 in a byte: bytes above it would make some characters more likely.
-            if byte < 252 && drawn < LENGTH {
-                id.push(char::from(ALPHABET[usize::from(byte % 36)]));
-                drawn += 1;
-            }
+        // 252 is the largest multiple of 36 in a byte: bytes above it would make some characters more likely.
+        let usable = bytes.into_iter().filter(|byte| *byte < 252);
+        for (byte, place) in usable.zip(&mut places) {
+            *place = ALPHABET[usize::from(byte % 36)];
         }
     }
     id
 }
 
-fn check(prefix: &str, text: &str) -> Result<()> {
-    let fits = text.strip_prefix(prefix).is_some_and(|rest| {
-        rest.len() == LENGTH && rest.bytes().all(|byte| byte.is_ascii_digit() || byte.is_ascii_lowercase())
-    });
-    if fits {
-        Ok(())
-    } else {
-        Err(Error::invalid(format!("{text:?} is not an id of the form {prefix} and {LENGTH} characters of 0-9a-z")))
+/// Returns the characters of an id, if the text has its form.
+fn check<const SIZE: usize>(prefix: &str, text: &str) -> Result<[u8; SIZE]> {
+    let is_drawn = |byte: u8| byte.is_ascii_digit() || byte.is_ascii_lowercase();
+    match text.as_bytes().try_into() {
+        Ok(id) if text.strip_prefix(prefix).is_some_and(|rest| rest.bytes().all(is_drawn)) => Ok(id),
+        _ => {
+            Err(Error::invalid(format!("{text:?} is not an id of the form {prefix} and {LENGTH} characters of 0-9a-z")))
+        }
     }
 }
 

@@ -101,7 +101,7 @@ mod tests {
 
     #[test]
     fn a_cursor_is_read_back_and_one_of_another_list_is_refused() {
-        let id = JobId::try_from("jb_0a1b2c3d4e5f".to_owned()).unwrap();
+        let id: JobId = "jb_0a1b2c3d4e5f".parse().unwrap();
         let cursor = Cursor((Timestamp::from_millis(7), id));
         let json = serde_json::to_value(&cursor).unwrap();
         assert!(json.as_str().unwrap().bytes().all(|byte| byte.is_ascii_hexdigit()), "{json}");

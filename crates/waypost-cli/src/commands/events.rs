@@ -121,8 +121,8 @@ pub(crate) struct Names(BTreeMap<String, String>);
 impl Names {
     pub(crate) fn of(session: &mut Session) -> Result<Names> {
         let known = session.call(ListWorktrees::all())?;
-        let worktrees = known.worktrees.into_iter().map(|worktree| (String::from(worktree.id), worktree.name));
-        let repositories = known.repositories.into_iter().map(|one| (String::from(one.id), one.name));
+        let worktrees = known.worktrees.into_iter().map(|worktree| (worktree.id.to_string(), worktree.name));
+        let repositories = known.repositories.into_iter().map(|one| (one.id.to_string(), one.name));
         let all_agents = ListAgents {
             role: None,
             capability: None,
@@ -134,7 +134,7 @@ impl Names {
             limit: u32::MAX,
         };
         let agents = session.call(all_agents)?.agents.into_iter();
-        let agents = agents.map(|seen| (String::from(seen.agent.id), seen.agent.name));
+        let agents = agents.map(|seen| (seen.agent.id.to_string(), seen.agent.name));
         Ok(Names(repositories.chain(worktrees).chain(agents).collect()))
     }
 
