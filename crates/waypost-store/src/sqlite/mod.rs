@@ -43,9 +43,12 @@ const MAX_LOG_BYTES: u64 = 64 * 4096;
 /// A store with this many commits belongs to a process that keeps it open.
 const LONG_LIVED_COMMITS: u32 = 64;
 /// The length of the log, in pages, at which SQLite checkpoints it in a process that keeps the store open. A transaction of a
-/// busy server writes 250 pages, and a checkpoint syncs the log and the file: it must not follow every transaction. The index
+/// busy server writes 400 pages, and a checkpoint syncs the log and the file: it must not follow every transaction. The index
 /// of the log, which such a process shares with others, finds pages in one step up to 4,062.
 const LONG_LIVED_LOG_PAGES: u32 = 2_000;
+/// The cache of such a process, in KiB. A transaction of a busy server changes hundreds of pages; with the default of 2 MiB,
+/// the pages that all transactions need would be read from the file again and again.
+const LONG_LIVED_CACHE_KIB: i32 = 16 * 1024;
 
 /// How often a write starts over because the file was replaced while it waited for the gate.
 const MAX_REPLACEMENTS: u32 = 5;
@@ -124,6 +127,8 @@ impl SqliteStore {
             Ordering::Less => {}
             Ordering::Equal => {
                 let _ = self.connection.pragma_update(None, "wal_autocheckpoint", LONG_LIVED_LOG_PAGES);
+                // A negative number is a size, not a count of pages.
+                let _ = self.connection.pragma_update(None, "cache_size", -LONG_LIVED_CACHE_KIB);
             }
             Ordering::Greater => return,
         }
