@@ -205,9 +205,10 @@ impl Ui {
 }
 
 /// Writes one JSON object as a log line to stderr.
-pub(crate) fn log_line(line: &Value) {
+pub(crate) fn log_line(mut line: String) {
+    line.push('\n');
     // One write, so that lines of several threads do not mix. There is nowhere to report that stderr is closed.
-    let _ = io::stderr().write_all(format!("{line}\n").as_bytes());
+    let _ = io::stderr().write_all(line.as_bytes());
 }
 
 /// Prints a text to stdout unchanged.

@@ -1,5 +1,7 @@
 //! The context of an operation: the caller, and everything the operation may touch while it runs.
 
+use std::sync::Arc;
+
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -18,9 +20,9 @@ pub struct Caller {
     /// The agent that claims work and sends messages. Without an agent, the actor is a person.
     pub agent: Option<String>,
     /// The caller's repository, as it is now.
-    pub repository: Repository,
+    pub repository: Arc<Repository>,
     /// The caller's worktree, as it is now.
-    pub worktree: Worktree,
+    pub worktree: Arc<Worktree>,
     /// Where in the repository the caller is.
     pub standing: Standing,
     /// Whether several repositories share the store, so that a workflow may span them.

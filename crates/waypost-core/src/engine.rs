@@ -4,6 +4,8 @@
 //! caller's repository and worktree, expires leases and applies other due transitions. So no record names an unknown
 //! worktree, and no rule sees an expired lease.
 
+use std::sync::Arc;
+
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -130,7 +132,7 @@ pub struct WriteTransaction<'a> {
     has_expired: bool,
     /// The repositories and worktrees whose rows were updated in this transaction. If a later step changes such a row,
     /// the next transaction updates it again.
-    registered: Vec<(Repository, Worktree)>,
+    registered: Vec<(Arc<Repository>, Arc<Worktree>)>,
 }
 
 impl<'a> WriteTransaction<'a> {
@@ -263,7 +265,7 @@ impl<'a> WriteTransaction<'a> {
         }
         if !is_registered {
             tx.worktree_touch(&caller.worktree.id, now)?;
-            registered.push((caller.repository.clone(), caller.worktree.clone()));
+            registered.push((Arc::clone(&caller.repository), Arc::clone(&caller.worktree)));
         }
         *has_expired = true;
         Ok(answer)

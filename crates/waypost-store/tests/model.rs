@@ -217,8 +217,8 @@ fn caller(agent: usize) -> Caller {
     Caller {
         actor: name,
         agent,
-        repository,
-        worktree,
+        repository: Arc::new(repository),
+        worktree: Arc::new(worktree),
         standing: Standing::MainWorktree,
         is_shared: false,
         lease_times: LeaseTimes::default(),

@@ -135,7 +135,7 @@ impl Session {
                 let mut caller = caller(&place, ids, now);
                 if let Some(known) = known.filter(|_| place.unreachable_owner().is_some()) {
                     // The owner may have moved since the workspace was created.
-                    caller.worktree = known;
+                    caller.worktree = Arc::new(known);
                 }
                 (caller, None, is_known)
             }
@@ -152,10 +152,10 @@ impl Session {
             && let Some(known) = engine::query(store, |tx| tx.repository_get(&caller.repository.id))?
         {
             // A workspace knows less of its repository than the store does.
-            caller.repository = known;
+            caller.repository = Arc::new(known);
         }
         if let Backend::Remote(remote) = &mut store {
-            let (repository, worktree) = (caller.repository.clone(), caller.worktree.clone());
+            let (repository, worktree) = (Repository::clone(&caller.repository), Worktree::clone(&caller.worktree));
             let standing = caller.standing;
             // In a workspace whose owner is on another machine, the repository may be another one than the worktree's. The
             // server then uses its own worktree.
@@ -799,5 +799,6 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
         LeaseTimes { agent_ms: time("lease.ttl"), person_ms: time("lease.ttl_human"), max_ms: time("lease.max") };
     let standing = standing(place);
     let (actor, agent, authority, secrets) = (place.actor(), place.agent(), Authority::User, place.secrets());
+    let (repository, worktree) = (Arc::new(repository), Arc::new(worktree));
     Caller { actor, agent, repository, worktree, standing, is_shared, lease_times, authority, secrets }
 }

@@ -151,7 +151,7 @@ impl Server {
     }
 
     /// Serves until the other end of `stop` is closed; without one, until SIGTERM or SIGINT.
-    pub(crate) fn serve(self, log: impl Fn(&Value) + Send + Sync + 'static, stop: Option<UnixStream>) -> Result<()> {
+    pub(crate) fn serve(self, log: impl Fn(String) + Send + Sync + 'static, stop: Option<UnixStream>) -> Result<()> {
         let app = Arc::new(self.app);
         let (jobs, provers) = (Arc::clone(&app), Arc::clone(&app));
         let tokens = Arc::new(self.tokens);

@@ -3,6 +3,7 @@
 use std::cell::RefCell;
 use std::path::PathBuf;
 use std::rc::Rc;
+use std::sync::Arc;
 
 use serde_json::Value;
 use waypost_core::Result;
@@ -131,8 +132,8 @@ pub(crate) fn person_in(number: u64) -> Caller {
     Caller {
         actor: PERSON.to_owned(),
         agent: None,
-        repository,
-        worktree,
+        repository: Arc::new(repository),
+        worktree: Arc::new(worktree),
         standing: Standing::MainWorktree,
         is_shared: false,
         lease_times: LeaseTimes::default(),

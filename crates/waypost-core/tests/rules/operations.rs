@@ -1,6 +1,7 @@
 //! Registration, events and the table of operations.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use waypost_core::Kind;
@@ -34,8 +35,9 @@ fn every_write_registers_its_worktree_and_records_its_changes() {
     let mut store = TestStore::new();
     store.write_as(&person_in(1), None, probe()).unwrap();
     let mut moved = person_in(1);
-    moved.worktree.path = PathBuf::from("/elsewhere");
-    moved.worktree.branch = Some("topic".to_owned());
+    let worktree = Arc::make_mut(&mut moved.worktree);
+    worktree.path = PathBuf::from("/elsewhere");
+    worktree.branch = Some("topic".to_owned());
     store.set_now(2_000);
     store.write_as(&moved, None, probe()).unwrap();
     assert_eq!(
@@ -62,7 +64,7 @@ fn every_event_names_its_actor_and_worktree() {
         assert_eq!(event.actor, PERSON);
         assert!(event.worktree_id == person_in(1).worktree.id || event.worktree_id == person_in(2).worktree.id);
     }
-    let query = EventQuery { worktree_id: Some(person_in(2).worktree.id), limit: 10, ..EventQuery::default() };
+    let query = EventQuery { worktree_id: Some(person_in(2).worktree.id.clone()), limit: 10, ..EventQuery::default() };
     let second = store.read(PERSON, ListEvents { query }).unwrap();
     assert_eq!(second.events.len(), 2, "its registration and its write");
     assert_eq!(second.last, 5);
@@ -71,7 +73,7 @@ fn every_event_names_its_actor_and_worktree() {
 #[test]
 fn events_of_an_unknown_worktree_are_an_error_and_not_an_empty_list() {
     let mut store = TestStore::new();
-    let query = EventQuery { worktree_id: Some(person_in(9).worktree.id), limit: 10, ..EventQuery::default() };
+    let query = EventQuery { worktree_id: Some(person_in(9).worktree.id.clone()), limit: 10, ..EventQuery::default() };
     let error = store.read(PERSON, ListEvents { query }).unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
 }
@@ -83,7 +85,8 @@ fn removing_a_worktree_keeps_the_row_and_is_idempotent() {
     store.write_as(&person_in(2), None, Register {}).unwrap();
     store.set_now(5_000);
     for _ in 0..2 {
-        let removed = store.write_as(&person_in(1), None, RemoveWorktree { id: person_in(2).worktree.id }).unwrap();
+        let removed =
+            store.write_as(&person_in(1), None, RemoveWorktree { id: person_in(2).worktree.id.clone() }).unwrap();
         assert_eq!(removed.worktree.removed_at, Some(Timestamp::from_millis(5_000)));
         store.set_now(6_000);
     }
@@ -97,9 +100,11 @@ fn removing_a_worktree_keeps_the_row_and_is_idempotent() {
 #[test]
 fn removing_the_own_or_an_unknown_worktree_is_refused_and_writes_nothing() {
     let mut store = TestStore::new();
-    let error = store.write_as(&person_in(1), None, RemoveWorktree { id: person_in(1).worktree.id }).unwrap_err();
+    let error =
+        store.write_as(&person_in(1), None, RemoveWorktree { id: person_in(1).worktree.id.clone() }).unwrap_err();
     assert_eq!(error.kind(), Kind::Refused);
-    let error = store.write_as(&person_in(1), None, RemoveWorktree { id: person_in(9).worktree.id }).unwrap_err();
+    let error =
+        store.write_as(&person_in(1), None, RemoveWorktree { id: person_in(9).worktree.id.clone() }).unwrap_err();
     assert_eq!(error.kind(), Kind::NotFound);
     assert_eq!(store.event_kinds(), Vec::<String>::new(), "a refused write registers nothing");
 }

@@ -1,5 +1,7 @@
 //! Which worktrees and repositories take which work, and how records show where they come from.
 
+use std::sync::Arc;
+
 use serde_json::json;
 use waypost_core::Kind;
 use waypost_core::context::{Caller, Standing};
@@ -23,8 +25,8 @@ fn agent_in(number: u64) -> Caller {
 fn agent_elsewhere(number: u64) -> Caller {
     let own = repository(number);
     let mut caller = Caller { is_shared: true, standing: Standing::MainWorktree, ..agent_in(number * 10) };
-    caller.worktree.repository_id = own.id.clone();
-    caller.repository = own;
+    Arc::make_mut(&mut caller.worktree).repository_id = own.id.clone();
+    caller.repository = Arc::new(own);
     caller
 }
 
@@ -99,7 +101,7 @@ fn a_plan_can_be_shared_or_kept_to_its_worktree() {
 #[test]
 fn a_claim_can_choose_another_worktree_its_workflow_or_its_task() {
     let mut store = planned();
-    let chosen = |number| ListNextTasks { worktree_id: Some(agent_in(number).worktree.id), ..next(9) };
+    let chosen = |number| ListNextTasks { worktree_id: Some(agent_in(number).worktree.id.clone()), ..next(9) };
     assert_eq!(offered(&mut store, &agent_in(1), chosen(2)), ["a"], "only what was planned there");
     assert_eq!(offered(&mut store, &agent_in(2), chosen(1)), ["m"]);
     let named = ListNextTasks { workflow: Some("b".to_owned()), ..next(9) };
@@ -121,7 +123,7 @@ fn a_list_can_be_limited_to_the_work_of_a_worktree() {
             workflow: None,
             statuses: Vec::new(),
             claimable: false,
-            worktree_id: worktree.map(|number| agent_in(number).worktree.id),
+            worktree_id: worktree.map(|number| agent_in(number).worktree.id.clone()),
             repository: None,
             here,
             limit: 9,
@@ -221,7 +223,7 @@ fn clones_of_one_remote_repository_share_their_work() {
     let mut store = TestStore::new();
     let with_remote = |number: u64, url: &str| {
         let mut caller = agent_elsewhere(number);
-        caller.repository.remote_url = Some(url.to_owned());
+        Arc::make_mut(&mut caller.repository).remote_url = Some(url.to_owned());
         caller
     };
     let (ann, bob, other) = (with_remote(2, "ssh://h/p"), with_remote(3, "ssh://h/p"), with_remote(4, "ssh://h/q"));
@@ -288,7 +290,7 @@ fn a_repository_leaves_a_workflow_only_if_no_task_works_there() {
 fn records_name_their_worktree_also_after_it_was_removed() {
     let mut store = planned();
     let mut linked = agent_in(2);
-    linked.worktree.branch = Some("topic".to_owned());
+    Arc::make_mut(&mut linked.worktree).branch = Some("topic".to_owned());
     store.write_as(&linked, None, claim(Some("a"))).unwrap();
     store.write_as(&linked, None, checkpoint("a", "half")).unwrap();
     let gone = RemoveWorktree { id: linked.worktree.id.clone() };
@@ -320,7 +322,7 @@ fn agents_are_listed_by_the_worktree_where_they_registered_or_hold_work() {
             capability: None,
             status: Some(AgentStatus::Busy),
             retired: false,
-            worktree_id: Some(agent_in(number).worktree.id),
+            worktree_id: Some(agent_in(number).worktree.id.clone()),
             repository: None,
             after: None,
             limit: u32::MAX,

@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use axum::middleware::Next;
+use serde::Serialize;
 use serde_json::json;
 
 use super::connections::Connection;
@@ -73,8 +74,9 @@ pub(super) async fn authenticate(
     };
     shared.in_flight.fetch_sub(1, Ordering::Relaxed);
     let mut response = answer::with_problem(response, &path);
-    for (name, value) in guard::HEADERS {
-        response.headers_mut().insert(*name, HeaderValue::from_static(value));
+    response.headers_mut().reserve(guard::HEADERS.len() + 1);
+    for (name, value) in &guard::HEADERS {
+        response.headers_mut().insert(name, value.clone());
     }
     response.headers_mut().entry(header::CACHE_CONTROL).or_insert(HeaderValue::from_static("no-store"));
     if token.is_none() {
@@ -87,16 +89,28 @@ pub(super) async fn authenticate(
         }
     }
     // The query string and the headers are not logged: both may contain secrets.
-    shared.log(&json!({
-        "level": if response.status().is_server_error() { "error" } else { "info" },
-        "event": "request",
-        "method": method.as_str(),
-        "path": path,
-        "status": response.status().as_u16(),
-        "us": u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
-        "token": token,
-    }));
+    shared.log(&RequestLine {
+        level: if response.status().is_server_error() { "error" } else { "info" },
+        event: "request",
+        method: method.as_str(),
+        path: &path,
+        status: response.status().as_u16(),
+        us: u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX),
+        token: token.as_deref(),
+    });
     response
+}
+
+/// The log line of a request.
+#[derive(Serialize)]
+struct RequestLine<'a> {
+    level: &'static str,
+    event: &'static str,
+    method: &'a str,
+    path: &'a str,
+    status: u16,
+    us: u64,
+    token: Option<&'a str>,
 }
 
 /// The credential that a request presented.

@@ -2,14 +2,23 @@
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 use waypost_core::{Error, Kind};
 
 use waypost::wire;
 
+/// The body of an answer.
+#[derive(Serialize)]
+struct Envelope<'a> {
+    schema: &'static str,
+    data: &'a Value,
+    warnings: &'a [String],
+}
+
 /// Encodes an answer.
 pub(crate) fn data(data: &Value, warnings: &[String]) -> Response<Body> {
-    json_body(StatusCode::OK, &json!({ "schema": wire::SCHEMA, "data": data, "warnings": warnings }))
+    json_body(&Envelope { schema: wire::SCHEMA, data, warnings })
 }
 
 /// Encodes a list: `data` is the list itself, and the other fields stand beside it.
@@ -24,7 +33,7 @@ pub(crate) fn list(answer: Value, warnings: &[String]) -> Response<Body> {
         other => drop(body.insert("data".to_owned(), other)),
     }
     body.insert("warnings".to_owned(), json!(warnings));
-    json_body(StatusCode::OK, &Value::Object(body))
+    json_body(&body)
 }
 
 /// The error that a response reports. [`with_problem`] writes it into the body, together with the address.
@@ -72,8 +81,9 @@ pub(crate) fn text(content_type: &'static str, body: impl Into<Body>) -> Respons
     response
 }
 
-fn json_body(status: StatusCode, body: &Value) -> Response<Body> {
-    let mut response = text("application/json", body.to_string());
-    *response.status_mut() = status;
-    response
+fn json_body(body: &impl Serialize) -> Response<Body> {
+    match serde_json::to_vec(body) {
+        Ok(body) => text("application/json", body),
+        Err(reason) => error(&Error::internal("the answer is not JSON").because(reason)),
+    }
 }

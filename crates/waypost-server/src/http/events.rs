@@ -11,18 +11,17 @@ use std::time::Duration;
 
 use axum::body::{Body, Bytes};
 use axum::http::Response;
-use serde_json::{Value, json};
+use serde_json::json;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio::task::JoinHandle;
+use waypost_core::Result;
 use waypost_core::model::{Event, EventQuery};
-use waypost_core::op::{ListEvents, Operation as _};
-use waypost_core::{Error, Result};
+use waypost_core::op::EventList;
 
 use super::sse::{self, Client, Gone, KEEPALIVE_INTERVAL, Listener};
 use super::{Shared, lock};
 use crate::calls;
-use waypost::access::Grant;
-use waypost::app::{Call, Measure, Who};
+use waypost::app::{Measure, Who};
 
 /// The size of the cache of recent events.
 const MAX_RECENT_EVENTS: usize = 1_024;
@@ -324,36 +323,26 @@ impl Follower {
 /// Returns the number of events in the store that are not published yet.
 pub(crate) async fn lag(shared: &Arc<Shared>) -> Result<u64> {
     let query = EventQuery { limit: 1, ..EventQuery::default() };
-    let call = call(shared, &query);
-    let app = Arc::clone(&shared.app);
-    let answer = calls::call(app, call).await?.answer;
-    let newest = answer.get("last").and_then(Value::as_u64).unwrap_or_default();
+    let newest = list(shared, query, |list| list.last).await?;
     Ok(newest.saturating_sub(shared.events.last()))
 }
 
-fn call(shared: &Shared, query: &EventQuery) -> Call {
-    let who = Who { actor: shared.actor.clone(), agent: None };
-    Call {
-        operation: ListEvents::NAME.to_owned(),
-        arguments: json!({ "query": query }),
-        grant: Grant::owner(&shared.actor),
-        who,
-        from: None,
-        key: None,
-    }
+/// Reads a part of the history, and what it needs of it, on a thread that may block.
+async fn list<T: Send + 'static>(
+    shared: &Arc<Shared>,
+    query: EventQuery,
+    take: impl FnOnce(EventList) -> T + Send + 'static,
+) -> Result<T> {
+    let (app, who) = (Arc::clone(&shared.app), Who { actor: shared.actor.clone(), agent: None });
+    calls::blocking(move || app.list_events(&query, &who).map(take)).await
 }
 
 /// Reads a part of the history and encodes it. Concurrency is limited, since the store can return large pages.
 async fn read(shared: &Arc<Shared>, query: EventQuery) -> Result<Vec<Arc<EncodedEvent>>> {
     let _permit = shared.events.page_reads.acquire().await;
-    let (app, call) = (Arc::clone(&shared.app), call(shared, &query));
-    let events = calls::blocking(move || {
-        let mut answer = app.call(call)?.answer;
-        let events: Vec<Event> = serde_json::from_value(answer["events"].take())
-            .map_err(|error| Error::internal("cannot decode events").because(error))?;
-        Ok(events.iter().map(|event| Arc::new(EncodedEvent::of(event))).collect::<Vec<_>>())
-    })
-    .await?;
+    let encode =
+        |list: EventList| list.events.iter().map(|event| Arc::new(EncodedEvent::of(event))).collect::<Vec<_>>();
+    let events = list(shared, query, encode).await?;
     shared.events.adapt_page_size(&events);
     Ok(events)
 }

@@ -3,7 +3,7 @@
 //! A foreign web page, opened in a browser on this machine, can send requests to the server too. It cannot choose their
 //! `Host` and `Origin`, nor send JSON without a CORS preflight, and the server never answers a preflight.
 
-use axum::http::{HeaderMap, Method, Uri, header};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
 
 use crate::mcp::Allowed;
 
@@ -114,19 +114,20 @@ fn is_json(headers: &HeaderMap) -> bool {
 }
 
 /// The security headers of every response.
-pub(crate) const HEADERS: &[(&str, &str)] = &[
-    ("content-security-policy", "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"),
-    ("cross-origin-opener-policy", "same-origin"),
-    ("cross-origin-resource-policy", "same-origin"),
-    ("referrer-policy", "no-referrer"),
-    ("x-content-type-options", "nosniff"),
-    ("x-frame-options", "DENY"),
+pub(crate) static HEADERS: [(HeaderName, HeaderValue); 6] = [
+    (
+        header::CONTENT_SECURITY_POLICY,
+        HeaderValue::from_static("default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors 'none'"),
+    ),
+    (HeaderName::from_static("cross-origin-opener-policy"), HeaderValue::from_static("same-origin")),
+    (HeaderName::from_static("cross-origin-resource-policy"), HeaderValue::from_static("same-origin")),
+    (header::REFERRER_POLICY, HeaderValue::from_static("no-referrer")),
+    (header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff")),
+    (header::X_FRAME_OPTIONS, HeaderValue::from_static("DENY")),
 ];
 
 #[cfg(test)]
 mod tests {
-    use axum::http::HeaderValue;
-
     use super::*;
 
     fn checked(transport: Transport, uri: &str, headers: &[(&str, &str)]) -> Result<(), (u16, &'static str)> {

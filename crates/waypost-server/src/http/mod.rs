@@ -38,6 +38,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::routing::{MethodFilter, any, get, on, post};
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
+use serde::Serialize;
 use serde_json::{Value, json};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::sync::{Semaphore, watch};
@@ -118,8 +119,8 @@ pub struct Config {
     pub uid: u32,
     /// The single-use code that logs a browser in.
     pub code: Option<String>,
-    /// Writes a log line.
-    pub log: Box<dyn Fn(&Value) + Send + Sync>,
+    /// Writes a log line, a JSON object.
+    pub log: Box<dyn Fn(String) + Send + Sync>,
     /// The server stops when the other end of this pair is closed. None: on SIGTERM and SIGINT.
     pub stop: Option<UnixStream>,
 }
@@ -134,7 +135,7 @@ struct Shared {
     answer: Prove,
     owner_hash: Box<dyn Fn() -> Option<String> + Send + Sync>,
     actor: String,
-    log: Box<dyn Fn(&Value) + Send + Sync>,
+    log: Box<dyn Fn(String) + Send + Sync>,
     events: Events,
     /// The bytes queued for listeners.
     budget: Arc<Budget>,
@@ -161,8 +162,11 @@ struct Shared {
 }
 
 impl Shared {
-    fn log(&self, line: &Value) {
-        (self.log)(line);
+    /// Logs an object with texts and numbers, which can always be encoded.
+    fn log(&self, line: &impl Serialize) {
+        if let Ok(line) = serde_json::to_string(line) {
+            (self.log)(line);
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use ::postgres::{Client, NoTls};
@@ -484,8 +485,8 @@ fn caller_of(world: &World) -> Caller {
     Caller {
         actor: "tester".to_owned(),
         agent: None,
-        repository: world.repositories[0].clone(),
-        worktree: world.worktrees[0].clone(),
+        repository: Arc::new(world.repositories[0].clone()),
+        worktree: Arc::new(world.worktrees[0].clone()),
         standing: Standing::MainWorktree,
         is_shared: true,
         lease_times: LeaseTimes::default(),

@@ -13,9 +13,10 @@ use std::time::Duration;
 use serde_json::json;
 use waypost_core::context::{Authority, Caller};
 use waypost_core::engine;
-use waypost_core::model::{Repository, Worktree};
+use waypost_core::model::{EventQuery, Repository, Worktree};
 use waypost_core::op::{
-    self, Effect, ExpireDue, Heartbeat, JobView, ListJobs, Operation as _, OperationEntry, ShowWorkStatus,
+    self, Effect, EventList, ExpireDue, Heartbeat, JobView, ListEvents, ListJobs, Operation as _, OperationEntry,
+    ShowWorkStatus,
 };
 use waypost_core::{Error, Kind, Result};
 
@@ -37,7 +38,7 @@ use crate::system::SystemEntropy;
 pub(super) struct GroupCommit {
     place: Arc<Place>,
     /// The default caller, for requests that name no worktree.
-    own: Caller,
+    own: Arc<Caller>,
     readers: Arc<Readers>,
     writer: Writer,
     /// A separate writer for heartbeats on PostgreSQL, where writers of other processes queue too: a late heartbeat
@@ -58,7 +59,7 @@ impl GroupCommit {
         }
         let session = Session::create(place.clone())?;
         let is_postgres = matches!(session.choice.location, Location::Postgres(_));
-        let own = session.caller().clone();
+        let own = Arc::new(session.caller().clone());
         drop(session);
         let place = place.with_existing_store();
         let urgent = if is_postgres && readers > 1 { Some(Writer::start(&place)?) } else { None };
@@ -83,7 +84,7 @@ impl GroupCommit {
         authority: Authority,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let caller = Caller { authority, ..self.caller(who, None) };
+        let caller = Caller { authority, ..called_from(&self.own, who, None) };
         self.readers.run(move |session| session.with_caller(caller, work))
     }
 
@@ -127,18 +128,6 @@ impl GroupCommit {
         Ok(live.jobs)
     }
 
-    /// Returns the caller for the engine.
-    fn caller(&self, who: &Who, from: Option<Origin>) -> Caller {
-        let Who { actor, agent } = who.clone();
-        let own = self.own.clone();
-        match from {
-            Some(Origin { repository, worktree, standing }) => {
-                Caller { actor, agent, repository, worktree, standing, ..own }
-            }
-            None => Caller { actor, agent, ..own },
-        }
-    }
-
     /// Runs an operation of the store. A write is on disk when this returns.
     pub(super) fn run(&self, entry: &'static OperationEntry, mut call: Call) -> Result<Reply> {
         if let Some(from) = call.from.take() {
@@ -163,7 +152,7 @@ impl GroupCommit {
 
     /// Queues a short operation of the application.
     pub(super) fn queue_short(&self, entry: &'static AppEntry, place: Place, call: Call, respond: Respond) {
-        let caller = Caller { authority: call.grant.authority(), ..self.caller(&call.who, None) };
+        let caller = Caller { authority: call.grant.authority(), ..called_from(&self.own, &call.who, None) };
         self.readers.submit(Box::new(move |session| {
             let reply = session.and_then(|session| {
                 session.with_caller(caller, |session| {
@@ -178,9 +167,9 @@ impl GroupCommit {
 
     fn queue_read(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
         let Call { arguments, who, from, key, grant, .. } = call;
-        let caller = Caller { authority: grant.authority(), ..self.caller(&who, from) };
+        let caller = Caller { authority: grant.authority(), ..called_from(&self.own, &who, from) };
         let steps = Steps::of(entry, &arguments, key.as_deref());
-        let (readers, writer, own) = (Arc::clone(&self.readers), self.writer.clone(), self.own.clone());
+        let (readers, writer, own) = (Arc::clone(&self.readers), self.writer.clone(), Arc::clone(&self.own));
         self.readers.submit(Box::new(move |session| {
             let found = session.and_then(|session| {
                 steps.reap(session)?;
@@ -197,7 +186,7 @@ impl GroupCommit {
                 Err(error) => respond(Err(error)),
                 Ok(None) => expire_due(
                     &writer,
-                    own,
+                    &own,
                     Box::new(move |expired| match expired {
                         // If the writer is busy, the next write applies them.
                         Err(error) if error.kind() != Kind::Unavailable => respond(Err(error)),
@@ -219,7 +208,7 @@ impl GroupCommit {
     /// Queues a write and the steps around it. The reply is sent when everything is on disk.
     fn queue_write(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
         let Call { arguments, who, from, key, grant, .. } = call;
-        let caller = Caller { authority: grant.authority(), ..self.caller(&who, from) };
+        let caller = Caller { authority: grant.authority(), ..called_from(&self.own, &who, from) };
         let steps = Steps::of(entry, &arguments, key.as_deref());
         if let Err(error) = steps.set_mark(&self.place) {
             return respond(Err(error));
@@ -229,7 +218,7 @@ impl GroupCommit {
             _ => self.writer.clone(),
         };
         let steps = Arc::new(steps);
-        let written = self.after_write(&who, Arc::clone(&steps), respond);
+        let written = self.after_write(who, Arc::clone(&steps), respond);
         if !steps.has_reads() {
             return writer.write(entry, caller, arguments, key, written);
         }
@@ -251,9 +240,9 @@ impl GroupCommit {
     ///
     /// The steps change the ledger of the server's repository, so their caller is in that repository, regardless of the
     /// worktree that the request came from: its own process delivers to its ledger.
-    fn after_write(&self, who: &Who, steps: Arc<Steps>, respond: Respond) -> OnWritten {
+    fn after_write(&self, who: Who, steps: Arc<Steps>, respond: Respond) -> OnWritten {
         let (readers, refused) = (Arc::clone(&self.readers), Arc::clone(&self.refused));
-        let (caller, place) = (self.caller(who, None), Arc::clone(&self.place));
+        let (own, place) = (Arc::clone(&self.own), Arc::clone(&self.place));
         Box::new(move |written| {
             refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
             // Another command may have cleared the mark meanwhile, before it could see the lease.
@@ -264,6 +253,7 @@ impl GroupCommit {
                 Ok(answer) if steps.has_steps_after(&answer) => answer,
                 written => return respond(written.map(Reply::of)),
             };
+            let caller = called_from(&own, &who, None);
             readers.submit_step(Box::new(move |session| {
                 let warnings = match session {
                     Ok(session) => session.with_caller(caller, |session| steps.after(session, &mut answer)),
@@ -327,6 +317,32 @@ impl GroupCommit {
         self.readers.wait(last, timeout)
     }
 
+    /// Reads a part of the history, without a detour over JSON: a server that streams events reads every event.
+    pub(super) fn list_events(&self, query: &EventQuery) -> Result<EventList> {
+        let read = |is_first: bool| {
+            let (own, query) = (Arc::clone(&self.own), query.clone());
+            self.readers.run(move |session| {
+                let store = session.store()?;
+                // Due expirations are applied first, by the writer.
+                if is_first && engine::is_due(store)? {
+                    return Ok(None);
+                }
+                engine::read(store, &own, &mut SystemEntropy, ListEvents { query }).map(Some)
+            })
+        };
+        if let Some(list) = read(true)? {
+            return Ok(list);
+        }
+        let (sender, expired) = channel();
+        expire_due(&self.writer, &self.own, Box::new(move |answer| drop(sender.send(answer))));
+        match readers::receive(&expired, readers::READ_TIMEOUT) {
+            // If the writer is busy, the next write applies them.
+            Err(error) if error.kind() != Kind::Unavailable => return Err(error),
+            _ => {}
+        }
+        read(false)?.ok_or_else(readers::thread_gone_error)
+    }
+
     /// Checks whether the store can be written, and then whether it can be read: a reader sees damage and errors of the
     /// disk that the lock of the writers does not.
     pub(super) fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
@@ -343,6 +359,18 @@ impl GroupCommit {
     }
 }
 
+/// Returns the caller for the engine: `own`, under another name, and from another worktree if the request names one.
+fn called_from(own: &Caller, who: &Who, from: Option<Origin>) -> Caller {
+    let Caller { is_shared, lease_times, authority, .. } = *own;
+    let (repository, worktree, standing) = match from {
+        Some(Origin { repository, worktree, standing }) => (Arc::new(repository), Arc::new(worktree), standing),
+        None => (Arc::clone(&own.repository), Arc::clone(&own.worktree), own.standing),
+    };
+    let Who { actor, agent } = who.clone();
+    let secrets = own.secrets.clone();
+    Caller { actor, agent, repository, worktree, standing, is_shared, lease_times, authority, secrets }
+}
+
 /// Returns a path that no directory can have, for a place that nothing may be taken from.
 fn no_path(id: &str) -> PathBuf {
     PathBuf::from("/dev/null").join(id)
@@ -355,9 +383,9 @@ fn probe_read(session: &mut Session, caller: &Caller) -> Result<()> {
 }
 
 /// Expires due leases and applies other due transitions.
-fn expire_due(writer: &Writer, caller: Caller, respond: OnWritten) {
+fn expire_due(writer: &Writer, caller: &Caller, respond: OnWritten) {
     match op::named(ExpireDue::NAME) {
-        Some(entry) => writer.write(entry, caller, json!({}), None, respond),
+        Some(entry) => writer.write(entry, caller.clone(), json!({}), None, respond),
         None => respond(Err(Error::internal("expire_due is not in the table"))),
     }
 }

@@ -18,8 +18,9 @@ use std::time::Duration;
 
 use serde_json::Value;
 use waypost_core::context::Authority;
+use waypost_core::model::EventQuery;
 use waypost_core::nearest::nearest;
-use waypost_core::op::{self, Description, Effect, Operation as _, OperationEntry};
+use waypost_core::op::{self, Description, Effect, EventList, ListEvents, Operation as _, OperationEntry};
 use waypost_core::{Error, Result};
 
 use crate::access::Grant;
@@ -286,6 +287,14 @@ impl App {
         match &self.executor {
             Executor::OneProcess(_) => Vec::new(),
             Executor::GroupCommit(executor) => executor.measures(),
+        }
+    }
+
+    /// Reads a part of the history, for a caller who may see all of it.
+    pub fn list_events(&self, query: &EventQuery, who: &Who) -> Result<EventList> {
+        match &self.executor {
+            Executor::OneProcess(_) => Ok(self.run(&ListEvents { query: query.clone() }, who)?.answer),
+            Executor::GroupCommit(executor) => executor.list_events(query),
         }
     }
 

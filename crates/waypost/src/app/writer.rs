@@ -26,7 +26,7 @@ use crate::system::SystemEntropy;
 /// Maximum queued requests.
 const MAX_QUEUED: usize = 1_024;
 /// Maximum requests per transaction: other processes must be able to write too.
-const MAX_BATCH: usize = 64;
+const MAX_BATCH: usize = 128;
 
 #[derive(Clone)]
 pub(super) struct Writer {
@@ -296,7 +296,7 @@ mod tests {
             lease_times: waypost_core::context::LeaseTimes::default(),
             authority: waypost_core::context::Authority::User,
             secrets: waypost_core::redact::Secrets::default(),
-            worktree: Worktree {
+            worktree: Arc::new(Worktree {
                 id: worktree.unwrap(),
                 repository_id: repository.clone(),
                 name: "w".to_owned(),
@@ -305,15 +305,15 @@ mod tests {
                 first_seen: now,
                 last_seen: now,
                 removed_at: None,
-            },
-            repository: Repository {
+            }),
+            repository: Arc::new(Repository {
                 id: repository,
                 name: "r".to_owned(),
                 path: PathBuf::from("/r"),
                 vcs: Vcs::Git,
                 remote_url: None,
                 default_branch: None,
-            },
+            }),
         }
     }
 

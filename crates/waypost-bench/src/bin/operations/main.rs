@@ -11,6 +11,7 @@ mod script;
 use std::error::Error;
 use std::io::Read as _;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -225,8 +226,8 @@ fn caller(agent: &str) -> Caller {
     Caller {
         actor: agent.to_owned(),
         agent: Some(agent.to_owned()),
-        repository,
-        worktree,
+        repository: Arc::new(repository),
+        worktree: Arc::new(worktree),
         standing: Standing::MainWorktree,
         is_shared: false,
         lease_times: LeaseTimes::default(),

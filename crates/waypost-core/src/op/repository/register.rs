@@ -4,7 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-use crate::context::OpContext;
+use crate::context::{Caller, OpContext};
 use crate::error::Result;
 use crate::model::{Repository, Worktree, kind};
 use crate::op::{Access, Audience, Effect, JobAccess, Operation, StoreOperation};
@@ -34,29 +34,30 @@ impl Operation for Register {
 impl StoreOperation for Register {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Registered> {
         // The engine registers the caller before every write, so this operation has nothing left to do.
-        let worktree = cx.tx.worktree_get(&cx.caller.worktree.id)?.unwrap_or_else(|| cx.caller.worktree.clone());
-        Ok(Registered { repository: cx.caller.repository.clone(), worktree })
+        let Caller { repository, worktree, .. } = cx.caller;
+        let known = cx.tx.worktree_get(&worktree.id)?;
+        let worktree = known.unwrap_or_else(|| Worktree::clone(worktree));
+        Ok(Registered { repository: Repository::clone(repository), worktree })
     }
 }
 
 /// Stores changes of the caller's repository and worktree, with an event for each.
 pub(crate) fn bring_up_to_date(cx: &mut OpContext<'_>) -> Result<()> {
-    let Repository { id, .. } = &cx.caller.repository;
-    let known_repository = cx.tx.repository_get(id)?;
-    if known_repository.as_ref() != Some(&cx.caller.repository) {
-        cx.tx.repository_put(&cx.caller.repository)?;
+    let repository: &Repository = &cx.caller.repository;
+    let known_repository = cx.tx.repository_get(&repository.id)?;
+    if known_repository.as_ref() != Some(repository) {
+        cx.tx.repository_put(repository)?;
     }
 
     let known_worktree = cx.tx.worktree_get(&cx.caller.worktree.id)?;
     let (first_seen, last_seen) =
         known_worktree.as_ref().map_or((cx.now, cx.now), |known| (known.first_seen, known.last_seen));
-    let worktree = Worktree { first_seen, last_seen, removed_at: None, ..cx.caller.worktree.clone() };
+    let worktree = Worktree { first_seen, last_seen, removed_at: None, ..Worktree::clone(&cx.caller.worktree) };
     if known_worktree.as_ref() != Some(&worktree) {
         cx.tx.worktree_put(&worktree)?;
     }
 
     // Events come last: they refer to the worktree, which must exist first.
-    let repository = &cx.caller.repository;
     match known_repository {
         None => {
             let data = json!({ "after": repository });
