@@ -26,8 +26,7 @@ pub(super) fn measure(options: &Options, run: fn(&Options) -> Result) -> Result 
     let dir = results::dir(&bench_dir(), options);
     create_dir(&dir)?;
     remove_files(&dir, "")?;
-    let facts: Vec<_> = machine::facts(options).into_iter().map(|(name, value)| json!([name, value])).collect();
-    write(&dir.join("machine.json"), &[&format!("{:#}\n", json!(facts))])?;
+    let mut facts: Vec<_> = machine::facts(options).into_iter().map(|(name, value)| json!([name, value])).collect();
     let mut failures = Vec::new();
     let measuring = Instant::now();
     for subject in PARTS {
@@ -51,6 +50,8 @@ pub(super) fn measure(options: &Options, run: fn(&Options) -> Result) -> Result 
         report.push(format!("{:>7.1} s  {name}{verdict}", begin.elapsed().as_secs_f64()));
     }
     report.push(format!("{:>7.1} s  all, without the build", measuring.elapsed().as_secs_f64()));
+    facts.push(json!(["compared programs", machine::compared()]));
+    write(&dir.join("machine.json"), &[&format!("{:#}\n", json!(facts))])?;
     let written = page::write(options);
     println!("\n{}", report.join("\n"));
     written?;

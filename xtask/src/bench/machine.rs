@@ -31,12 +31,11 @@ pub(super) fn facts(options: &Options) -> Vec<(&'static str, String)> {
         ("kernel", format!("{} {}", output("uname", &["-s"], None), output("uname", &["-r"], None))),
         ("file system", file_system),
         ("load before the run (1, 5 and 15 minutes)", load.join(", ")),
-        ("compared programs", compared()),
     ]
 }
 
-/// Returns the versions of the programs that are compared with.
-fn compared() -> String {
+/// Returns the versions of the programs that are compared with. Benchmarks install those that are missing.
+pub(super) fn compared() -> String {
     let git = output("git", &["--version"], None);
     let task = output("task", &["--version"], None);
     let pgbench = output("pgbench", &["--version"], None);

@@ -1,7 +1,7 @@
 //! Loads a server with small writes on many connections, and prints the time of each.
 //!
-//! `load PORT TOKEN checkpoint|heartbeat CONNECTIONS READERS SECONDS` claims a task on each connection first. The readers
-//! meanwhile ask for the next task, on connections of their own. A line is a name, the nanoseconds of all, and those of each.
+//! `load PORT TOKEN checkpoint|heartbeat CONNECTIONS READERS SECONDS` claims a task on each connection first, for an agent of
+//! this run. The readers meanwhile ask for the next task, on connections of their own. A line is a name, the nanoseconds of all, and those of each.
 //! All connections share one thread, so that the load takes as little as possible of the processors that the server needs.
 #![expect(clippy::print_stdout, reason = "it is a program")]
 
@@ -71,8 +71,11 @@ async fn client(load: &Load, number: usize, is_writer: bool) -> Result<Times> {
     let mut connection = Connection { stream, answer: Vec::new() };
     let mut request = match (is_writer, load.is_heartbeat) {
         (false, _) => load.request("GET", "/api/v1/tasks/next?limit=1", kind, number, ""),
-        (true, true) => load.request("POST", "/api/v1/heartbeat", kind, number, "{}"),
-        (true, false) => claim(load, &mut connection, number).await?,
+        (true, is_heartbeat) => {
+            let checkpoint = claim(load, &mut connection, number).await?;
+            let heartbeat = load.request("POST", "/api/v1/heartbeat", kind, number, "{}");
+            if is_heartbeat { heartbeat } else { checkpoint }
+        }
     };
     // The first request on a connection registers the agent.
     connection.exchange(&request).await?;
@@ -106,9 +109,11 @@ async fn claim(load: &Load, connection: &mut Connection, number: usize) -> Resul
 impl Load {
     fn request(&self, method: &str, path: &str, kind: &str, number: usize, body: &str) -> Vec<u8> {
         let Load { port, token, .. } = self;
+        // Agents of another run would hold the tasks of that run, too.
+        let run = std::process::id();
         let head = format!(
             "{method} {path} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAuthorization: Bearer {token}\r\n\
-             Waypost-Agent: {kind}{number}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
+             Waypost-Agent: {kind}{run}-{number}\r\nContent-Type: application/json\r\nContent-Length: {}\r\n\r\n{body}",
             body.len()
         );
         head.into_bytes()
