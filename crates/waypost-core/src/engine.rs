@@ -6,7 +6,6 @@
 
 use std::sync::Arc;
 
-use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::clock::{self, Anchor, StoreTime};
@@ -16,7 +15,7 @@ use crate::id::Entropy;
 use crate::model::{Repository, SavedAnswer, Worktree, kind};
 use crate::op::ownership;
 use crate::op::repository::register;
-use crate::op::{self, Access, DecodedOperation, Effect, OperationEntry, StoreOperation};
+use crate::op::{self, AnyAnswer, AnyOperation, Effect, OperationEntry, StoreOperation};
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
 use crate::work::expire_due;
@@ -39,18 +38,11 @@ pub fn write<O: StoreOperation>(
     key: Option<&str>,
     operation: O,
 ) -> Result<O::Answer> {
-    let own = drawn_key(store, entropy, key);
-    let key = key.or(own.as_deref());
-    let retry = Retry { is_repeatable: key.is_some(), uses_reserve: O::USES_RESERVE };
-    retry.run(store, |store| {
-        let mut transaction = WriteTransaction::begin(store)?;
-        let answer = transaction.step(caller, entropy, key, operation.clone())?;
-        transaction.commit()?;
-        Ok(answer)
-    })
+    debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
+    write_any(store, caller, entropy, key, O::USES_RESERVE, &|| redacted(caller, operation.clone()))?.downcast()
 }
 
-/// Runs an operation of the table that writes, with its arguments and its answer as JSON.
+/// Runs an operation of the table that writes, with its arguments as JSON.
 pub fn write_json(
     store: &mut dyn Store,
     caller: &Caller,
@@ -58,16 +50,43 @@ pub fn write_json(
     key: Option<&str>,
     entry: &OperationEntry,
     arguments: &Value,
-) -> Result<Value> {
+) -> Result<AnyAnswer> {
+    debug_assert_eq!(entry.about.effect, Effect::Write, "{} does not write", entry.about.name);
+    write_any(store, caller, entropy, key, entry.uses_reserve, &|| decoded(caller, entry, arguments))
+}
+
+fn write_any(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    key: Option<&str>,
+    uses_reserve: bool,
+    operation: &dyn Fn() -> Result<Box<dyn AnyOperation>>,
+) -> Result<AnyAnswer> {
     let own = drawn_key(store, entropy, key);
     let key = key.or(own.as_deref());
-    let retry = Retry { is_repeatable: key.is_some(), uses_reserve: entry.uses_reserve };
-    retry.run(store, |store| {
+    Retry { is_repeatable: key.is_some(), uses_reserve }.run(store, |store| {
+        let operation = operation()?;
         let mut transaction = WriteTransaction::begin(store)?;
-        let answer = transaction.step_json(caller, entropy, key, entry, arguments.clone())?;
+        let answer = transaction.run(caller, entropy, key, operation)?;
         transaction.commit()?;
         Ok(answer)
     })
+}
+
+/// Returns an operation without secrets in its arguments.
+fn redacted<O: StoreOperation>(caller: &Caller, operation: O) -> Result<Box<dyn AnyOperation>> {
+    let mut arguments = op::arguments_json(&operation)?;
+    let has_secrets = caller.secrets.redact_json(&mut arguments, UNREDACTED_FIELDS);
+    refuse_unstorable(&arguments)?;
+    Ok(Box::new(if has_secrets { op::decode(&arguments)? } else { operation }))
+}
+
+/// Decodes an operation of the table, without secrets in its arguments.
+fn decoded(caller: &Caller, entry: &OperationEntry, arguments: &Value) -> Result<Box<dyn AnyOperation>> {
+    let arguments = caller.secrets.redacted_json(arguments, UNREDACTED_FIELDS);
+    refuse_unstorable(&arguments)?;
+    (entry.decode)(&arguments)
 }
 
 /// Draws a key for a request without one. Where an answer can get lost, every request needs a key, so that a retry has
@@ -175,44 +194,33 @@ impl<'a> WriteTransaction<'a> {
         operation: O,
     ) -> Result<O::Answer> {
         debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
-        let mut arguments = op::arguments_json(&operation)?;
-        let is_redacted = caller.secrets.redact_json(&mut arguments, UNREDACTED_FIELDS);
-        let operation = if is_redacted { op::decode(arguments.clone())? } else { operation };
-        let run = |cx: &mut OpContext<'_>| operation.run(cx);
-        self.run(
-            caller,
-            entropy,
-            key,
-            Step { name: O::NAME, access: O::ACCESS, arguments, run, restore: serde_json::from_value },
-        )
+        self.run(caller, entropy, key, redacted(caller, operation)?)?.downcast()
     }
 
-    /// Runs an operation of the table, with its arguments and its answer as JSON.
+    /// Runs an operation of the table, with its arguments as JSON.
     pub fn step_json(
         &mut self,
         caller: &Caller,
         entropy: &mut dyn Entropy,
         key: Option<&str>,
         entry: &OperationEntry,
-        arguments: Value,
-    ) -> Result<Value> {
+        arguments: &Value,
+    ) -> Result<AnyAnswer> {
         debug_assert_eq!(entry.about.effect, Effect::Write, "{} does not write", entry.about.name);
-        let mut arguments = arguments;
-        caller.secrets.redact_json(&mut arguments, UNREDACTED_FIELDS);
-        let DecodedOperation { arguments, run } = (entry.decode)(arguments)?;
-        let (name, access) = (entry.about.name, entry.about.access);
-        self.run(caller, entropy, key, Step { name, access, arguments, run, restore: entry.restore_answer })
+        self.run(caller, entropy, key, decoded(caller, entry, arguments)?)
     }
 
-    fn run<A: Serialize, R: FnOnce(&mut OpContext<'_>) -> Result<A>>(
+    fn run(
         &mut self,
         caller: &Caller,
         entropy: &mut dyn Entropy,
         key: Option<&str>,
-        step: Step<A, R>,
-    ) -> Result<A> {
-        refuse_unstorable(&step.arguments)?;
-        let request = key.map(|key| Keyed { key, request: digest(caller, &step.arguments) });
+        operation: Box<dyn AnyOperation>,
+    ) -> Result<AnyAnswer> {
+        let request = match key {
+            Some(key) => Some(Keyed { key, request: digest(caller, &operation.arguments()?) }),
+            None => None,
+        };
         if let Some(Keyed { key, .. }) = &request
             && (key.is_empty() || key.len() > 200 || key.chars().any(char::is_control))
         {
@@ -235,7 +243,7 @@ impl<'a> WriteTransaction<'a> {
         if let Some(request) = &request
             && let Some(saved) = tx.answer_get(request.key)?
         {
-            return request.restore(step.name, saved, step.restore);
+            return request.restore(&*operation, saved);
         }
         let mut cx = OpContext { tx, caller, entropy, now };
         if !is_registered {
@@ -245,17 +253,16 @@ impl<'a> WriteTransaction<'a> {
             move_clock(&mut cx, anchor.as_ref(), *shift_ms)?;
             expire_due::expire_due(&mut cx)?;
         }
-        ownership::check(&mut cx, step.name, step.access, &step.arguments)?;
-        let answer = (step.run)(&mut cx)?;
+        ownership::check(&mut cx, &*operation)?;
+        let name = operation.name();
+        let answer = operation.run_any(&mut cx)?;
         let now = cx.now;
         if let Some(Keyed { key, request }) = request {
-            let answer = serde_json::to_value(&answer)
-                .map_err(|error| Error::internal(format!("the answer of {} is not JSON", step.name)).because(error))?;
             tx.answer_put(&SavedAnswer {
                 key: key.to_owned(),
-                operation: step.name.to_owned(),
+                operation: name.to_owned(),
                 request,
-                answer,
+                answer: answer.to_tree()?,
                 worktree_id: caller.worktree.id.clone(),
                 created_at: now,
             })?;
@@ -305,20 +312,19 @@ pub fn query<T>(store: &mut dyn Store, mut reads: impl FnMut(&mut dyn Tx) -> Res
     Retry { is_repeatable: true, uses_reserve: false }.run(store, |store| reads(&mut *store.begin_read()?))
 }
 
-/// Runs an operation of the table that only reads, with its arguments and its answer as JSON.
-#[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
+/// Runs an operation of the table that only reads, with its arguments as JSON.
 pub fn read_json(
     store: &mut dyn Store,
     caller: &Caller,
     entropy: &mut dyn Entropy,
     entry: &OperationEntry,
-    arguments: Value,
-) -> Result<Value> {
+    arguments: &Value,
+) -> Result<AnyAnswer> {
     debug_assert_eq!(entry.about.effect, Effect::Read, "{} does not only read", entry.about.name);
-    refuse_unstorable(&arguments)?;
+    refuse_unstorable(arguments)?;
     query(store, |tx| {
         let now = tx.now()?;
-        (entry.run)(&mut OpContext { tx, caller, entropy, now }, arguments.clone())
+        (entry.decode)(arguments)?.run_any(&mut OpContext { tx, caller, entropy, now })
     })
 }
 
@@ -330,22 +336,6 @@ pub fn is_due(store: &mut dyn Store) -> Result<bool> {
     })
 }
 
-/// A step of a transaction: an operation whose answer is a type of its own, or JSON.
-struct Step<A, R> {
-    /// As [`op::Operation::NAME`].
-    name: &'static str,
-    /// As [`op::Operation::ACCESS`].
-    access: Access,
-    /// The arguments as JSON, with defaults filled in.
-    arguments: Value,
-    /// Runs the operation.
-    run: R,
-    /// Decodes an answer saved earlier under the same key.
-    restore: Restore<A>,
-}
-
-type Restore<A> = fn(Value) -> serde_json::Result<A>;
-
 /// A request with an idempotency key.
 struct Keyed<'a> {
     key: &'a str,
@@ -354,13 +344,13 @@ struct Keyed<'a> {
 
 impl Keyed<'_> {
     /// Returns the saved answer.
-    fn restore<A>(&self, operation: &str, saved: SavedAnswer, restore: Restore<A>) -> Result<A> {
-        if op::current_name(&saved.operation) != operation || saved.request != self.request {
+    fn restore(&self, operation: &dyn AnyOperation, saved: SavedAnswer) -> Result<AnyAnswer> {
+        if op::current_name(&saved.operation) != operation.name() || saved.request != self.request {
             return Err(Error::conflict(format!("the key {:?} was used for another request", self.key))
                 .hint("a key belongs to one request of one caller: take a new one"));
         }
-        restore(saved.answer)
-            .map_err(|error| Error::damaged(format!("the answer to {:?} cannot be read", self.key)).because(error))
+        let answer = operation.restore_answer(saved.answer);
+        answer.map_err(|error| Error::damaged(format!("the answer to {:?} cannot be read", self.key)).because(error))
     }
 }
 

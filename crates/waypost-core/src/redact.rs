@@ -141,6 +141,28 @@ impl Secrets {
         }
     }
 
+    /// Returns a value without secrets in its texts, except in fields with these names. Most values have none, and are not
+    /// copied.
+    pub fn redacted_json<'a>(&self, value: &'a Value, except: &[&str]) -> Cow<'a, Value> {
+        if !self.is_in_json(value, except) {
+            return Cow::Borrowed(value);
+        }
+        let mut redacted = value.clone();
+        self.redact_json(&mut redacted, except);
+        Cow::Owned(redacted)
+    }
+
+    fn is_in_json(&self, value: &Value, except: &[&str]) -> bool {
+        match value {
+            Value::String(text) => !self.spans(text.as_bytes()).is_empty(),
+            Value::Array(items) => items.iter().any(|item| self.is_in_json(item, except)),
+            Value::Object(fields) => {
+                fields.iter().any(|(name, field)| !except.contains(&name.as_str()) && self.is_in_json(field, except))
+            }
+            _ => false,
+        }
+    }
+
     /// Returns the secrets in a text, without the prefixes by which they are recognized.
     fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
         let mut spans = Vec::new();
@@ -371,6 +393,15 @@ mod tests {
         assert!(secrets.redact_json(&mut value, &["command"]));
         assert_eq!(value, serde_json::json!({ "a": [REDACTED], "command": "hunter22-canary", "n": 1 }));
         assert!(!secrets.redact_json(&mut value, &["command"]));
+    }
+
+    #[test]
+    fn a_value_is_copied_only_if_it_has_a_secret() {
+        let secrets = Secrets::new(["hunter22-canary".to_owned()]);
+        let clean = serde_json::json!({ "a": ["text"], "command": "hunter22-canary", "n": 1 });
+        assert!(matches!(secrets.redacted_json(&clean, &["command"]), Cow::Borrowed(_)));
+        let redacted = secrets.redacted_json(&clean, &[]);
+        assert_eq!(*redacted, serde_json::json!({ "a": ["text"], "command": REDACTED, "n": 1 }));
     }
 
     #[test]

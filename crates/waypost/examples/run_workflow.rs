@@ -14,7 +14,7 @@ fn main() -> Result<()> {
     let app = App::one_process(Place::at(repository)?);
     let ann = Who::agent("ann");
     let plan = json!({ "tasks": [{ "name": "build" }, { "name": "test", "depends_on": ["build"] }] });
-    let create: AddWorkflow = decode(json!({ "name": "release", "plan": plan, "start": true }))?;
+    let create: AddWorkflow = decode(&json!({ "name": "release", "plan": plan, "start": true }))?;
     let workflow = app.run(&create, &ann)?.answer;
     println!("{} has {} tasks", workflow.workflow.name, workflow.total);
     loop {

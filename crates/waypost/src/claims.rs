@@ -473,7 +473,7 @@ mod tests {
 
     fn close(place: &Place, agent: &str, issue: &str) -> Result<Value> {
         let entry = ops::all().find(|entry| entry.about.name == "close_issue").unwrap();
-        (entry.run)(&mut AppContext::new(&place.used_by(agent, Some(agent)), None), json!({ "issue": issue }))
+        (entry.run)(&mut AppContext::new(&place.used_by(agent, Some(agent)), None), &json!({ "issue": issue }))
     }
 
     #[test]

@@ -4,7 +4,7 @@
 
 use serde_json::Value;
 use waypost_core::Result;
-use waypost_core::op::{Description, Operation, decode, encode};
+use waypost_core::op::{AnyAnswer, Description, Operation, decode, encode};
 
 use crate::place::Place;
 use crate::session::Session;
@@ -44,6 +44,19 @@ impl<A> Reply<A> {
     /// A reply without warnings.
     pub fn of(answer: A) -> Reply<A> {
         Reply { answer, warnings: Vec::new() }
+    }
+}
+
+impl Reply<AnyAnswer> {
+    /// Returns the reply with the answer as a JSON value.
+    pub fn into_tree(self) -> Result<Reply> {
+        Ok(Reply { answer: self.answer.into_tree()?, warnings: self.warnings })
+    }
+}
+
+impl From<Reply> for Reply<AnyAnswer> {
+    fn from(reply: Reply) -> Reply<AnyAnswer> {
+        Reply { answer: reply.answer.into(), warnings: reply.warnings }
     }
 }
 
@@ -123,7 +136,7 @@ pub struct AppEntry {
     /// As [`AppOperation::IS_SHORT`].
     pub is_short: bool,
     /// Runs it with its arguments and its answer as JSON.
-    pub run: fn(&mut AppContext<'_>, Value) -> Result<Value>,
+    pub run: fn(&mut AppContext<'_>, &Value) -> Result<Value>,
 }
 
 impl AppEntry {
@@ -133,12 +146,12 @@ impl AppEntry {
     }
 
     /// Runs the operation and collects its warnings.
-    pub fn reply(&self, mut cx: AppContext<'_>, arguments: Value) -> Result<Reply> {
+    pub fn reply(&self, mut cx: AppContext<'_>, arguments: &Value) -> Result<Reply> {
         let answer = (self.run)(&mut cx, arguments)?;
         Ok(Reply { answer, warnings: cx.take_warnings() })
     }
 }
 
-fn run_json<O: AppOperation>(cx: &mut AppContext<'_>, arguments: Value) -> Result<Value> {
+fn run_json<O: AppOperation>(cx: &mut AppContext<'_>, arguments: &Value) -> Result<Value> {
     encode::<O>(&decode::<O>(arguments)?.run(cx)?)
 }

@@ -240,13 +240,14 @@ impl Session {
             self.create_absent()?;
         }
         let caller = self.caller.clone();
-        match entry.about.effect {
+        let answer = match entry.about.effect {
             Effect::Read => {
                 self.expire_due()?;
-                engine::read_json(self.store()?, &caller, &mut SystemEntropy, entry, arguments)
+                engine::read_json(self.store()?, &caller, &mut SystemEntropy, entry, &arguments)?
             }
-            Effect::Write => engine::write_json(self.store()?, &caller, &mut SystemEntropy, key, entry, &arguments),
-        }
+            Effect::Write => engine::write_json(self.store()?, &caller, &mut SystemEntropy, key, entry, &arguments)?,
+        };
+        answer.into_tree()
     }
 
     /// Renews the leases of the calling agent if one on an issue has used up a third of its time, and the store can be written

@@ -73,7 +73,7 @@ impl Steps {
 
     /// Announces that the store may get a lease on an issue. Part of [`Steps::before`].
     pub(crate) fn set_mark(&self, place: &Place) -> Result<()> {
-        if self.issues == IssueEffect::None { Ok(()) } else { claims::set_mark(place) }
+        if self.may_follow() { claims::set_mark(place) } else { Ok(()) }
     }
 
     /// Returns whether the steps before the call need a session.
@@ -116,6 +116,11 @@ impl Steps {
             session.read(read.clone())?;
         }
         Ok(())
+    }
+
+    /// Returns whether there may be steps after the call, depending on its answer.
+    pub(crate) fn may_follow(&self) -> bool {
+        self.issues != IssueEffect::None
     }
 
     /// Returns whether there are steps after a call with this answer.

@@ -5,6 +5,7 @@
 //! they decide nothing.
 
 mod access;
+mod any_answer;
 mod names;
 pub(crate) mod ownership;
 
@@ -17,6 +18,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 
 pub use access::{Access, AgentAccess, JobAccess};
+pub use any_answer::AnyAnswer;
 pub use names::{FORMER_NAMES, VERBS, Verb, current_name, usual_name};
 
 /// Declares the file of every operation, exports its types and lists it in [`TABLE`]: a new operation needs its file and one
@@ -160,7 +162,7 @@ operations! {
 ///
 /// [`StoreOperation`]s run in one transaction of the store. The application has others, which also use ledgers and
 /// processes.
-pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
+pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema + 'static {
     /// The name on every surface.
     const NAME: &'static str;
     /// One line for help texts.
@@ -172,7 +174,7 @@ pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema {
     /// Which callers the operation is for.
     const AUDIENCE: Audience = Audience::Public;
     /// The type of its answer.
-    type Answer: Serialize + DeserializeOwned + JsonSchema;
+    type Answer: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
 }
 
 /// An operation that runs in one transaction of the store.
@@ -271,36 +273,55 @@ pub struct OperationEntry {
     pub issues: IssueEffect,
     /// As [`StoreOperation::READ_FIRST`], with the arguments as JSON.
     pub read_first: fn(&Value) -> Option<ListNextTasks>,
-    /// Runs it with its arguments and its answer as JSON, for surfaces that carry JSON.
-    pub run: fn(&mut OpContext<'_>, Value) -> Result<Value>,
-    /// Decodes its arguments, for operations that write.
-    pub decode: fn(Value) -> Result<DecodedOperation>,
-    /// Decodes an answer saved earlier and encodes it as this version does.
-    pub restore_answer: fn(Value) -> serde_json::Result<Value>,
+    /// Decodes its arguments, for surfaces that carry JSON.
+    pub decode: fn(&Value) -> Result<Box<dyn AnyOperation>>,
 }
 
-/// An operation with its arguments decoded and its answer as JSON.
-pub struct DecodedOperation {
-    /// The arguments as JSON, with defaults filled in.
-    pub arguments: Value,
+/// A [`StoreOperation`] of any type, so that the engine exists once and not for each operation.
+pub trait AnyOperation {
+    /// As [`Operation::NAME`].
+    fn name(&self) -> &'static str;
+    /// As [`Operation::ACCESS`].
+    fn access(&self) -> Access;
+    /// Returns the arguments as JSON, with defaults filled in.
+    fn arguments(&self) -> Result<Value>;
     /// Runs the operation inside a transaction.
-    pub run: RunOnce,
+    fn run_any(self: Box<Self>, cx: &mut OpContext<'_>) -> Result<AnyAnswer>;
+    /// Decodes an answer of the operation that was saved earlier.
+    fn restore_answer(&self, saved: Value) -> serde_json::Result<AnyAnswer>;
 }
 
-/// Runs an operation once and returns its answer as JSON.
-pub type RunOnce = Box<dyn FnOnce(&mut OpContext<'_>) -> Result<Value>>;
+impl<O: StoreOperation> AnyOperation for O {
+    fn name(&self) -> &'static str {
+        O::NAME
+    }
+
+    fn access(&self) -> Access {
+        O::ACCESS
+    }
+
+    fn arguments(&self) -> Result<Value> {
+        arguments_json(self)
+    }
+
+    fn run_any(self: Box<Self>, cx: &mut OpContext<'_>) -> Result<AnyAnswer> {
+        self.run(cx).map(AnyAnswer::new)
+    }
+
+    fn restore_answer(&self, saved: Value) -> serde_json::Result<AnyAnswer> {
+        serde_json::from_value::<O::Answer>(saved).map(AnyAnswer::new)
+    }
+}
 
 /// Returns the row of an operation.
-pub const fn entry<O: StoreOperation + 'static>() -> OperationEntry {
+pub const fn entry<O: StoreOperation>() -> OperationEntry {
     OperationEntry {
         about: Description::of::<O>(),
         uses_reserve: O::USES_RESERVE,
         depends_on_jobs: O::DEPENDS_ON_JOBS,
         issues: O::ISSUES,
         read_first: read_first::<O>,
-        run: run_json::<O>,
         decode: decode_boxed::<O>,
-        restore_answer: restore_answer::<O>,
     }
 }
 
@@ -309,29 +330,13 @@ pub fn named(name: &str) -> Option<&'static OperationEntry> {
     TABLE.iter().find(|entry| entry.about.name == name)
 }
 
-fn run_json<O: StoreOperation>(cx: &mut OpContext<'_>, arguments: Value) -> Result<Value> {
-    run_encoded(decode::<O>(arguments)?, cx)
-}
-
-/// Runs an operation and encodes its answer.
-#[inline(never)]
-fn run_encoded<O: StoreOperation>(operation: O, cx: &mut OpContext<'_>) -> Result<Value> {
-    encode::<O>(&operation.run(cx)?)
-}
-
-fn decode_boxed<O: StoreOperation + 'static>(arguments: Value) -> Result<DecodedOperation> {
-    let operation = decode::<O>(arguments)?;
-    let arguments = arguments_json(&operation)?;
-    Ok(DecodedOperation { arguments, run: Box::new(move |cx| run_encoded(operation, cx)) })
+fn decode_boxed<O: StoreOperation>(arguments: &Value) -> Result<Box<dyn AnyOperation>> {
+    Ok(Box::new(decode::<O>(arguments)?))
 }
 
 fn read_first<O: StoreOperation>(arguments: &Value) -> Option<ListNextTasks> {
     // Without a read the arguments need not be decoded. Wrong ones are refused later.
-    O::READ_FIRST?(&decode::<O>(arguments.clone()).ok()?)
-}
-
-fn restore_answer<O: Operation>(saved: Value) -> serde_json::Result<Value> {
-    serde_json::to_value(serde_json::from_value::<O::Answer>(saved)?)
+    O::READ_FIRST?(&decode::<O>(arguments).ok()?)
 }
 
 // Decoding and encoding exist once per operation. Copies in each of their callers made core twice as long to build.
@@ -345,9 +350,8 @@ pub fn arguments_json<O: Operation>(operation: &O) -> Result<Value> {
 
 /// Decodes the arguments of an operation.
 #[inline(never)]
-pub fn decode<O: Operation>(arguments: Value) -> Result<O> {
-    serde_json::from_value(arguments)
-        .map_err(|error| Error::invalid(format!("wrong arguments for {}", O::NAME)).because(error))
+pub fn decode<O: Operation>(arguments: &Value) -> Result<O> {
+    O::deserialize(arguments).map_err(|error| Error::invalid(format!("wrong arguments for {}", O::NAME)).because(error))
 }
 
 /// Encodes the answer of an operation.

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 
-use super::{Access, AgentAccess};
+use super::{AgentAccess, AnyOperation};
 use crate::context::{Authority, OpContext};
 use crate::error::{Error, Result};
 use crate::id::WorkflowId;
@@ -11,15 +11,16 @@ use crate::work::find;
 
 /// Refuses an operation that the rights of the caller do not cover. Only the store knows the role of an agent and to whom
 /// work belongs, so the check is part of the transaction.
-pub(crate) fn check(cx: &mut OpContext<'_>, operation: &str, access: Access, arguments: &Value) -> Result<()> {
+pub(crate) fn check(cx: &mut OpContext<'_>, operation: &dyn AnyOperation) -> Result<()> {
+    let access = operation.access();
     let is_limited = matches!(access.agents, AgentAccess::OwnWork | AgentAccess::Coordinators);
     if cx.caller.authority == Authority::User || !is_limited || is_coordinator(cx)? {
         return Ok(());
     }
-    if access.agents == AgentAccess::OwnWork && is_own(cx, arguments)? {
+    if access.agents == AgentAccess::OwnWork && is_own(cx, &operation.arguments()?)? {
         return Ok(());
     }
-    let name = cx.caller.name();
+    let (name, operation) = (cx.caller.name(), operation.name());
     let reason = match access.agents {
         AgentAccess::OwnWork => {
             format!("{name} is a worker, and may run {operation} only on work that it planned or holds")

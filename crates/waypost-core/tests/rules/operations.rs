@@ -127,7 +127,8 @@ fn operations_run_with_json_and_errors_name_the_operation() {
         let entry = TABLE.iter().find(|entry| entry.about.name == name).unwrap();
         let mut tx = store.store.begin_write().unwrap();
         let now = tx.now().unwrap();
-        (entry.run)(&mut OpContext { tx: &mut *tx, caller: &caller, entropy: &mut SeededEntropy(0), now }, arguments)
+        let mut cx = OpContext { tx: &mut *tx, caller: &caller, entropy: &mut SeededEntropy(0), now };
+        (entry.decode)(&arguments)?.run_any(&mut cx)?.into_tree()
     };
     let list = run("list_worktrees", json!({})).unwrap();
     assert_eq!(list["worktrees"][0]["name"], "tree 1");

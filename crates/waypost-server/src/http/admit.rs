@@ -276,7 +276,7 @@ pub(super) async fn login(State(shared): State<Arc<Shared>>, request: Request) -
 
 /// Ends the session of a browser.
 pub(super) async fn logout(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let response = answer::data(&json!({}), &[]);
+    let response = answer::value(json!({}));
     match request.extensions().get::<Credential>() {
         Some(Credential::Browser(session)) => with_cookie(response, &shared.sessions.end(session)),
         _ => response,
@@ -294,7 +294,7 @@ pub(super) async fn prove(State(shared): State<Arc<Shared>>, request: Request) -
     };
     let state = Arc::clone(&shared);
     match blocking(move || (state.answer)(&challenge)).await {
-        Ok(Some(proof)) => answer::data(&json!({ "proof": proof }), &[]),
+        Ok(Some(proof)) => answer::value(json!({ "proof": proof })),
         Ok(None) => reject_token(&shared),
         Err(error) => answer::error(&error),
     }

@@ -2,29 +2,36 @@
 
 use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
-use serde::Serialize;
 use serde_json::{Map, Value, json};
-use waypost_core::{Error, Kind};
+use waypost_core::op::AnyAnswer;
+use waypost_core::{Error, Kind, Result};
 
+use super::guard;
 use waypost::wire;
 
-/// The body of an answer.
-#[derive(Serialize)]
-struct Envelope<'a> {
-    schema: &'static str,
-    data: &'a Value,
-    warnings: &'a [String],
+/// Returns the body of an answer.
+pub(crate) fn data(answer: &AnyAnswer, warnings: &[String]) -> Result<Vec<u8>> {
+    // Most answers fit.
+    let mut body = Vec::with_capacity(1024);
+    for part in ["{\"schema\":\"", wire::SCHEMA, "\",\"data\":"] {
+        body.extend_from_slice(part.as_bytes());
+    }
+    answer.write_to(&mut body)?;
+    body.extend_from_slice(b",\"warnings\":");
+    serde_json::to_writer(&mut body, warnings).map_err(not_json)?;
+    body.push(b'}');
+    Ok(body)
 }
 
-/// Encodes an answer.
-pub(crate) fn data(data: &Value, warnings: &[String]) -> Response<Body> {
-    json_body(&Envelope { schema: wire::SCHEMA, data, warnings })
+/// Encodes an answer of the HTTP layer itself.
+pub(crate) fn value(answer: Value) -> Response<Body> {
+    data(&answer.into(), &[]).map_or_else(|reason| error(&reason), json)
 }
 
-/// Encodes a list: `data` is the list itself, and the other fields stand beside it.
-pub(crate) fn list(answer: Value, warnings: &[String]) -> Response<Body> {
+/// Returns the body of a list: `data` is the list itself, and the other fields stand beside it.
+pub(crate) fn list(answer: AnyAnswer, warnings: &[String]) -> Result<Vec<u8>> {
     let mut body = Map::from_iter([("schema".to_owned(), json!(wire::SCHEMA))]);
-    match answer {
+    match answer.into_tree()? {
         Value::Object(fields) if fields.values().filter(|value| value.is_array()).count() == 1 => {
             let (lists, others): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(_, value)| value.is_array());
             body.extend(lists.into_iter().map(|(_, list)| ("data".to_owned(), list)));
@@ -33,7 +40,16 @@ pub(crate) fn list(answer: Value, warnings: &[String]) -> Response<Body> {
         other => drop(body.insert("data".to_owned(), other)),
     }
     body.insert("warnings".to_owned(), json!(warnings));
-    json_body(&body)
+    serde_json::to_vec(&body).map_err(not_json)
+}
+
+fn not_json(reason: serde_json::Error) -> Error {
+    Error::internal("the answer is not JSON").because(reason)
+}
+
+/// Encodes a response with a JSON body.
+pub(crate) fn json(body: Vec<u8>) -> Response<Body> {
+    text("application/json", body)
 }
 
 /// The error that a response reports. [`with_problem`] writes it into the body, together with the address.
@@ -77,13 +93,8 @@ pub(super) fn with_problem(mut response: Response<Body>, path: &str) -> Response
 /// Encodes a body of another content type.
 pub(crate) fn text(content_type: &'static str, body: impl Into<Body>) -> Response<Body> {
     let mut response = Response::new(body.into());
+    // Those of every response are added later; the map grows once.
+    response.headers_mut().reserve(guard::HEADERS.len() + 4);
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(content_type));
     response
-}
-
-fn json_body(body: &impl Serialize) -> Response<Body> {
-    match serde_json::to_vec(body) {
-        Ok(body) => text("application/json", body),
-        Err(reason) => error(&Error::internal("the answer is not JSON").because(reason)),
-    }
 }

@@ -134,6 +134,6 @@ async fn read(shared: &Arc<Shared>, follower: &Follower, job: String, from: u64)
     let arguments = json!({ "job": job, "from": from });
     let (who, grant) = (follower.who.clone(), follower.grant.clone());
     let call = Call { operation: OPERATION.to_owned(), arguments, who, grant, from: None, key: None };
-    let answer = calls::call(app, call).await?.answer;
+    let answer = calls::call_for_tree(app, call).await?.answer;
     serde_json::from_value(answer).map_err(|error| Error::internal("cannot decode the log").because(error))
 }

@@ -528,7 +528,7 @@ async fn metrics_page(State(shared): State<Arc<Shared>>, request: Request) -> Re
 /// Tells a client what its token is for, so that a page offers no actions that the server would refuse.
 async fn whoami(request: Request) -> Response<Body> {
     match request.extensions().get::<Grant>() {
-        Some(grant) => answer::data(&json!({ "role": grant.role.as_str(), "agent": grant.agent }), &[]),
+        Some(grant) => answer::value(json!({ "role": grant.role.as_str(), "agent": grant.agent })),
         None => answer::error(&Error::internal("the request has no grant")),
     }
 }
@@ -597,7 +597,7 @@ async fn wait(State(shared): State<Arc<Shared>>, request: Request) -> Response<B
                 () = shared.events.wait(since, Duration::from_millis(millis)) => {}
                 _ = stop.wait_for(|stop| *stop) => {}
             }
-            answer::data(&json!({ "last": shared.events.last() }), &[])
+            answer::value(json!({ "last": shared.events.last() }))
         }
         Err(error) => answer::error(&error),
     }

@@ -187,11 +187,10 @@ async fn run(
         shared.events.notify_write();
     }
     let is_list = !address.is_name() && op.rest.is_list;
+    let body = if is_list { answer::list(answer, &warnings)? } else { answer::data(&answer, &warnings)? };
     let tag = match revision {
         Some(revision) => Some(revision),
-        None if is_get => {
-            Some(format!("\"{}\"", hex(&Sha256::digest(format!("{answer}{warnings:?}").as_bytes())[..16])))
-        }
+        None if is_get => Some(format!("\"{}\"", hex(&Sha256::digest(&body)[..16]))),
         None => None,
     };
     if let (Some(tag), Some(expected)) = (&tag, if_none_match)
@@ -199,7 +198,7 @@ async fn run(
     {
         return Ok(not_modified(tag));
     }
-    let mut response = if is_list { answer::list(answer, &warnings) } else { answer::data(&answer, &warnings) };
+    let mut response = answer::json(body);
     if let Some(tag) = tag {
         set_tag(&mut response, &tag);
     }
@@ -222,7 +221,7 @@ async fn revision(shared: &Arc<Shared>, call: &Call) -> Result<String> {
     let (arguments, grant) = (json!({ "query": { "limit": 1 } }), Grant::owner(&shared.actor));
     let operation = ListEvents::NAME.to_owned();
     let call = Call { operation, arguments, who: who.clone(), grant, from: None, key: None };
-    let answer = calls::call(app, call).await?.answer;
+    let answer = calls::call_for_tree(app, call).await?.answer;
     let name = format!("{}\0{}", who.actor, who.agent.as_deref().unwrap_or_default());
     let last = answer.get("last").and_then(Value::as_u64).unwrap_or_default();
     Ok(format!("W/\"{last}-{}\"", hex(&hash(&name)[..4])))

@@ -188,13 +188,13 @@ impl Tools {
     ) -> Result<Answer> {
         let (call, shorten) = decode_call(tool, caller, arguments)?;
         let issues = ready_issues(&call);
-        let reply = calls::call(Arc::clone(&self.app), call).await;
+        let reply = calls::call_for_tree(Arc::clone(&self.app), call).await;
         self.called.notify_one();
         match reply {
             Ok(reply) => Ok(answers::answer(shorten, &reply)),
             // Not a failure of the agent, which would try again.
             Err(error) if error.kind() == Kind::NothingToDo => {
-                let issues = calls::call(Arc::clone(&self.app), issues).await;
+                let issues = calls::call_for_tree(Arc::clone(&self.app), issues).await;
                 Ok(answers::nothing_to_do(&error, issues.ok().as_ref()))
             }
             Err(error) => Err(error),

@@ -15,8 +15,8 @@ use waypost_core::context::{Authority, Caller};
 use waypost_core::engine;
 use waypost_core::model::{EventQuery, Repository, Worktree};
 use waypost_core::op::{
-    self, Effect, EventList, ExpireDue, Heartbeat, JobView, ListEvents, ListJobs, Operation as _, OperationEntry,
-    ShowWorkStatus,
+    self, AnyAnswer, Effect, EventList, ExpireDue, Heartbeat, JobView, ListEvents, ListJobs, Operation as _,
+    OperationEntry, ShowWorkStatus,
 };
 use waypost_core::{Error, Kind, Result};
 
@@ -129,7 +129,7 @@ impl GroupCommit {
     }
 
     /// Runs an operation of the store. A write is on disk when this returns.
-    pub(super) fn run(&self, entry: &'static OperationEntry, mut call: Call) -> Result<Reply> {
+    pub(super) fn run(&self, entry: &'static OperationEntry, mut call: Call) -> Result<Reply<AnyAnswer>> {
         if let Some(from) = call.from.take() {
             call.from = Some(self.accepted_origin(&call.grant, from)?);
         }
@@ -156,11 +156,11 @@ impl GroupCommit {
         self.readers.submit(Box::new(move |session| {
             let reply = session.and_then(|session| {
                 session.with_caller(caller, |session| {
-                    entry.reply(AppContext::with_session(&place, session), call.arguments)
+                    entry.reply(AppContext::with_session(&place, session), &call.arguments)
                 })
             });
             let is_session_usable = is_usable_after(&reply);
-            respond(reply);
+            respond(reply.map(Reply::into));
             is_session_usable
         }));
     }
@@ -178,7 +178,7 @@ impl GroupCommit {
                 if engine::is_due(store)? {
                     return Ok(None);
                 }
-                engine::read_json(store, &caller, &mut SystemEntropy, entry, arguments.clone()).map(Some)
+                engine::read_json(store, &caller, &mut SystemEntropy, entry, &arguments).map(Some)
             });
             let is_session_usable = is_usable_after(&found);
             match found {
@@ -192,7 +192,7 @@ impl GroupCommit {
                         Err(error) if error.kind() != Kind::Unavailable => respond(Err(error)),
                         _ => readers.submit(Box::new(move |session| {
                             let answer = session.and_then(|session| {
-                                engine::read_json(session.store()?, &caller, &mut SystemEntropy, entry, arguments)
+                                engine::read_json(session.store()?, &caller, &mut SystemEntropy, entry, &arguments)
                             });
                             let is_session_usable = is_usable_after(&answer);
                             respond(answer.map(Reply::of));
@@ -249,9 +249,12 @@ impl GroupCommit {
             if let Err(error) = steps.set_mark(&place) {
                 log::debug!("cannot mark the store: commands may overlook a lease: {}", error.full_message());
             }
-            let mut answer = match written {
+            if !steps.may_follow() {
+                return respond(written.map(Reply::of));
+            }
+            let mut answer = match written.and_then(AnyAnswer::into_tree) {
                 Ok(answer) if steps.has_steps_after(&answer) => answer,
-                written => return respond(written.map(Reply::of)),
+                written => return respond(written.map(|answer| Reply::of(answer.into()))),
             };
             let caller = called_from(&own, &who, None);
             readers.submit_step(Box::new(move |session| {
@@ -260,7 +263,7 @@ impl GroupCommit {
                     Err(error) => steps.skip_after(&error),
                 };
                 let is_session_usable = is_usable_after(&warnings);
-                respond(warnings.map(|warnings| Reply { answer, warnings }));
+                respond(warnings.map(|warnings| Reply { answer: answer.into(), warnings }));
                 is_session_usable
             }));
         })

@@ -20,7 +20,7 @@ use serde_json::Value;
 use waypost_core::context::Authority;
 use waypost_core::model::EventQuery;
 use waypost_core::nearest::nearest;
-use waypost_core::op::{self, Description, Effect, EventList, ListEvents, Operation as _, OperationEntry};
+use waypost_core::op::{self, AnyAnswer, Description, Effect, EventList, ListEvents, Operation as _, OperationEntry};
 use waypost_core::{Error, Result};
 
 use crate::access::Grant;
@@ -56,7 +56,7 @@ pub struct Call {
 }
 
 /// Receives a reply, after its writes are on disk.
-pub type Respond = Box<dyn FnOnce(Result<Reply>) + Send>;
+pub type Respond = Box<dyn FnOnce(Result<Reply<AnyAnswer>>) + Send>;
 
 /// Returns the descriptions of all operations.
 pub fn operations() -> impl Iterator<Item = Description> {
@@ -127,7 +127,7 @@ pub fn unknown_operation(name: &str) -> Error {
 /// let finish = json!({ "task": "build", "epoch": claimed["lease"]["epoch"], "outcome": "it compiles" });
 /// app.request("finish_task", finish, &ann)?;
 ///
-/// let claimable: ListTasks = decode(json!({ "claimable": true }))?;
+/// let claimable: ListTasks = decode(&json!({ "claimable": true }))?;
 /// assert_eq!(app.run(&claimable, &ann)?.answer.tasks[0].task.name, "test");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -176,7 +176,7 @@ impl App {
             Found::App(entry) => self.run_app_operation(entry, call),
             Found::Store(entry) => match &self.executor {
                 Executor::OneProcess(executor) => executor.run(entry, call),
-                Executor::GroupCommit(executor) => executor.run(entry, call),
+                Executor::GroupCommit(executor) => executor.run(entry, call).and_then(Reply::into_tree),
             },
         };
         reply.map(|reply| page.warn(reply))
@@ -254,16 +254,16 @@ impl App {
         let key = key.filter(|_| entry.about.effect == Effect::Write);
         let Some(key) = key else {
             if !entry.is_short {
-                return entry.reply(AppContext::new(&place, None), arguments);
+                return entry.reply(AppContext::new(&place, None), &arguments);
             }
             return self.executor.with_session(&who, grant.authority(), move |session| {
-                entry.reply(AppContext::with_session(&place, session), arguments)
+                entry.reply(AppContext::with_session(&place, session), &arguments)
             });
         };
         if place.is_served()? {
             // A remote server saves only answers of its own operations. Additions stay idempotent: their ids derive
             // from the key.
-            return entry.reply(AppContext::new(&place, Some(&key)), arguments);
+            return entry.reply(AppContext::new(&place, Some(&key)), &arguments);
         }
         let key_lock = Arc::clone(lock(&self.keys).entry(key.clone()).or_default());
         let reply = {
@@ -272,9 +272,8 @@ impl App {
             let store = |step: idempotency::Step| {
                 self.executor.with_session(&who, Authority::User, move |session| step.run(session))
             };
-            let run_arguments = arguments.clone();
             idempotency::once(store, &who, &key, entry.about.name, &arguments, || {
-                entry.reply(AppContext::new(&place, Some(&key)), run_arguments)
+                entry.reply(AppContext::new(&place, Some(&key)), &arguments)
             })
         };
         drop(key_lock);

@@ -82,6 +82,9 @@ impl Page {
 
     /// Warns in the reply of a queued call.
     pub(super) fn warn_in(self, respond: Respond) -> Respond {
-        Box::new(move |reply| respond(reply.map(|reply| self.warn(reply))))
+        if self == Page::Whole {
+            return respond;
+        }
+        Box::new(move |reply| respond(reply.and_then(Reply::into_tree).map(|reply| self.warn(reply).into())))
     }
 }

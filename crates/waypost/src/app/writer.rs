@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 use waypost_core::context::Caller;
 use waypost_core::engine::{self, WriteTransaction};
-use waypost_core::op::OperationEntry;
+use waypost_core::op::{AnyAnswer, OperationEntry};
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
 
@@ -53,7 +53,7 @@ impl Work {
 }
 
 /// Receives the answer of a write.
-pub(super) type OnWritten = Box<dyn FnOnce(Result<Value>) + Send>;
+pub(super) type OnWritten = Box<dyn FnOnce(Result<AnyAnswer>) + Send>;
 
 /// A queued write.
 struct Request {
@@ -231,7 +231,11 @@ enum Undo {
 
 /// Runs all requests in one transaction and commits it. Returns `None` if a step must be rolled back and there are no
 /// savepoints; then, and on an error, nothing was written.
-fn run_in_one_transaction(store: &mut dyn Store, batch: &[Request], undo: Undo) -> Result<Option<Vec<Result<Value>>>> {
+fn run_in_one_transaction(
+    store: &mut dyn Store,
+    batch: &[Request],
+    undo: Undo,
+) -> Result<Option<Vec<Result<AnyAnswer>>>> {
     let mut transaction = WriteTransaction::begin(store)?;
     let mut answers = Vec::with_capacity(batch.len());
     for Request { entry, caller, arguments, key, .. } in batch {
@@ -239,7 +243,7 @@ fn run_in_one_transaction(store: &mut dyn Store, batch: &[Request], undo: Undo) 
             transaction.mark()?;
         }
         let before = transaction.writes();
-        let answer = transaction.step_json(caller, &mut SystemEntropy, key.as_deref(), entry, arguments.clone());
+        let answer = transaction.step_json(caller, &mut SystemEntropy, key.as_deref(), entry, arguments);
         match &answer {
             Err(error) if !is_refusal(error.kind()) => return Err(error.clone()),
             Err(_) if transaction.writes() == before => {}
@@ -320,7 +324,7 @@ mod tests {
     fn request(name: &str, arguments: Value, key: Option<&str>) -> (Request, Receiver<Result<Value>>) {
         let (sender, receiver) = channel();
         let entry = TABLE.iter().find(|entry| entry.about.name == name).unwrap();
-        let reply: OnWritten = Box::new(move |answer| sender.send(answer).unwrap());
+        let reply: OnWritten = Box::new(move |answer| sender.send(answer.and_then(AnyAnswer::into_tree)).unwrap());
         (Request { entry, caller: caller(), arguments, key: key.map(str::to_owned), reply }, receiver)
     }
 

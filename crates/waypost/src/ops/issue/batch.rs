@@ -60,7 +60,7 @@ pub fn decode_line(line: Value) -> Result<Change> {
         Some(other) => return Err(Error::invalid(format!("the field \"op\" must be a string, not {other}"))),
     };
     match VERBS.iter().find(|verb| verb.has_name(&name)) {
-        Some(verb) => (verb.change)(verb.arguments(fields)?),
+        Some(verb) => (verb.change)(&verb.arguments(fields)?),
         None => Err(suggest(Error::invalid(format!("unknown change {name:?}")), &name, verbs())),
     }
 }
@@ -73,7 +73,7 @@ struct Verb {
     operation: &'static str,
     fields: LazyLock<LineFields>,
     /// Decodes the arguments of the operation and returns its change.
-    change: fn(Value) -> Result<Change>,
+    change: fn(&Value) -> Result<Change>,
 }
 
 /// The fields of a line.

@@ -484,7 +484,7 @@ mod tests {
 
     use super::*;
 
-    fn run_named(name: &str, place: &Place, arguments: Value, key: Option<&str>) -> Result<Value> {
+    fn run_named(name: &str, place: &Place, arguments: &Value, key: Option<&str>) -> Result<Value> {
         let entry = TABLE.iter().find(|entry| entry.about.name == name).unwrap();
         entry.reply(AppContext::new(place, key), arguments).map(|reply| reply.answer)
     }
@@ -521,7 +521,7 @@ mod tests {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
-        let run = |name: &str, arguments: Value| run_named(name, &place, arguments, None);
+        let run = |name: &str, arguments: Value| run_named(name, &place, &arguments, None);
         let id = |answer: &Value| answer["id"].as_str().unwrap().to_owned();
 
         let first = id(&run("add_issue", json!({ "title": "Lay the base", "priority": 1 })).unwrap());
@@ -571,7 +571,7 @@ mod tests {
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = crate::ledger::place_of(dir.path(), None).unwrap();
         let run = |agent: &str, name: &str, arguments: Value| {
-            run_named(name, &place.used_by(agent, Some(agent)), arguments, None)
+            run_named(name, &place.used_by(agent, Some(agent)), &arguments, None)
         };
         let id = run("ann", "add_issue", json!({ "title": "Fix it" })).unwrap()["id"].clone();
         run("ann", "claim_issue", json!({ "issue": id })).unwrap();
@@ -599,7 +599,7 @@ mod tests {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
-        let run = |name: &str, arguments: Value, key: &str| run_named(name, &place, arguments, Some(key)).unwrap();
+        let run = |name: &str, arguments: Value, key: &str| run_named(name, &place, &arguments, Some(key)).unwrap();
         let add = |title: &str, key: &str| run("add_issue", json!({ "title": title }), key);
         let first = add("Lay the base", "k1");
         assert_eq!(add("Lay the base", "k1"), first);
@@ -608,7 +608,7 @@ mod tests {
         let comment = |key: &str| run("add_comment", json!({ "issue": first["id"], "text": "soon" }), key);
         assert_eq!(comment("k3"), comment("k3"));
         assert_eq!(comment("k4")["comments"].as_array().unwrap().len(), 2);
-        let all = run_named("list_issues", &place, json!({}), None).unwrap();
+        let all = run_named("list_issues", &place, &json!({}), None).unwrap();
         assert_eq!(all["issues"].as_array().unwrap().len(), 3);
     }
 }
