@@ -130,45 +130,81 @@ macro_rules! to_cell {
 
 pub(crate) use {cells, to_cell};
 
+/// A value of a row that a database still holds.
+#[derive(Debug)]
+pub(crate) enum CellRef<'a> {
+    Null,
+    Int(i64),
+    Real(f64),
+    Text(&'a str),
+}
+
+/// The values of a row, by the position of their columns.
+pub(crate) trait Columns {
+    /// Returns a value, or the reason why it cannot be read.
+    fn get(&self, column: usize) -> Result<CellRef<'_>, String>;
+}
+
+impl Columns for Vec<Cell> {
+    fn get(&self, column: usize) -> Result<CellRef<'_>, String> {
+        match self.as_slice().get(column).ok_or("it is missing")? {
+            Cell::Null => Ok(CellRef::Null),
+            Cell::Int(number) => Ok(CellRef::Int(*number)),
+            Cell::Real(number) => Ok(CellRef::Real(*number)),
+            Cell::Text(text) => Ok(CellRef::Text(text)),
+        }
+    }
+}
+
 /// A row, read from its first column to its last.
-pub(crate) struct Row {
-    cells: std::vec::IntoIter<Cell>,
+pub(crate) struct Row<'a> {
+    columns: &'a dyn Columns,
     column: usize,
 }
 
-impl Row {
-    pub(crate) fn new(cells: Vec<Cell>) -> Row {
-        Row { cells: cells.into_iter(), column: 0 }
+impl<'a> Row<'a> {
+    pub(crate) fn new(columns: &'a dyn Columns) -> Row<'a> {
+        Row { columns, column: 0 }
     }
 
-    fn next(&mut self) -> Cell {
+    fn next(&mut self) -> Result<CellRef<'a>> {
         self.column += 1;
-        self.cells.next().unwrap_or(Cell::Null)
+        self.columns.get(self.column - 1).map_err(|reason| self.unreadable(reason))
     }
 
     fn unreadable(&self, reason: impl std::fmt::Display) -> Error {
-        Error::damaged(format!("column {} of a row cannot be read", self.column)).because(reason)
+        Error::damaged(format!("column {} of a row cannot be read", self.column))
+            .because(reason)
+            .hint("way doctor says more")
     }
 
-    pub(crate) fn text(&mut self) -> Result<String> {
-        self.maybe_text()?.ok_or_else(|| self.unreadable("it is empty"))
+    fn str(&mut self) -> Result<&'a str> {
+        self.maybe_str()?.ok_or_else(|| self.unreadable("it is empty"))
     }
 
-    pub(crate) fn maybe_text(&mut self) -> Result<Option<String>> {
-        match self.next() {
-            Cell::Null => Ok(None),
-            Cell::Text(text) => Ok(Some(text)),
+    fn maybe_str(&mut self) -> Result<Option<&'a str>> {
+        match self.next()? {
+            CellRef::Null => Ok(None),
+            CellRef::Text(text) => Ok(Some(text)),
             other => Err(self.unreadable(format!("{other:?} is not a text"))),
         }
     }
 
+    pub(crate) fn text(&mut self) -> Result<String> {
+        self.str().map(str::to_owned)
+    }
+
+    pub(crate) fn maybe_text(&mut self) -> Result<Option<String>> {
+        Ok(self.maybe_str()?.map(str::to_owned))
+    }
+
     /// Reads a path that [`path_text`] encoded.
     pub(crate) fn path(&mut self) -> Result<PathBuf> {
-        Ok(path_text::from_text(&self.text()?))
+        Ok(path_text::from_text(self.str()?))
     }
 
     pub(crate) fn maybe_path(&mut self) -> Result<Option<PathBuf>> {
-        Ok(self.maybe_text()?.map(|text| path_text::from_text(&text)))
+        Ok(self.maybe_str()?.map(path_text::from_text))
     }
 
     pub(crate) fn int(&mut self) -> Result<i64> {
@@ -176,17 +212,17 @@ impl Row {
     }
 
     pub(crate) fn maybe_int(&mut self) -> Result<Option<i64>> {
-        match self.next() {
-            Cell::Null => Ok(None),
-            Cell::Int(number) => Ok(Some(number)),
+        match self.next()? {
+            CellRef::Null => Ok(None),
+            CellRef::Int(number) => Ok(Some(number)),
             other => Err(self.unreadable(format!("{other:?} is not an integer"))),
         }
     }
 
     pub(crate) fn maybe_real(&mut self) -> Result<Option<f64>> {
-        match self.next() {
-            Cell::Null => Ok(None),
-            Cell::Real(number) => Ok(Some(number)),
+        match self.next()? {
+            CellRef::Null => Ok(None),
+            CellRef::Real(number) => Ok(Some(number)),
             other => Err(self.unreadable(format!("{other:?} is not a number"))),
         }
     }
@@ -216,22 +252,32 @@ impl Row {
 
     /// Reads an id or an enum value.
     pub(crate) fn parsed<T: std::str::FromStr<Err = Error>>(&mut self) -> Result<T> {
-        let text = self.text()?;
+        let text = self.str()?;
         text.parse().map_err(|error: Error| self.unreadable(error))
     }
 
     pub(crate) fn maybe_parsed<T: std::str::FromStr<Err = Error>>(&mut self) -> Result<Option<T>> {
-        let text = self.maybe_text()?;
-        text.map(|text| text.parse()).transpose().map_err(|error: Error| self.unreadable(error))
+        let text = self.maybe_str()?;
+        text.map(str::parse).transpose().map_err(|error: Error| self.unreadable(error))
     }
 
     pub(crate) fn json<T: DeserializeOwned>(&mut self) -> Result<T> {
-        let text = self.text()?;
-        serde_json::from_str(&text).map_err(|error| self.unreadable(error))
+        let text = self.str()?;
+        serde_json::from_str(text).map_err(|error| self.unreadable(error))
     }
 
     pub(crate) fn maybe_json<T: DeserializeOwned>(&mut self) -> Result<Option<T>> {
-        let text = self.maybe_text()?;
-        text.map(|text| serde_json::from_str(&text)).transpose().map_err(|error| self.unreadable(error))
+        let text = self.maybe_str()?;
+        text.map(serde_json::from_str).transpose().map_err(|error| self.unreadable(error))
     }
+}
+
+/// Reads a row of one column, an id or an enum value.
+pub(crate) fn one_parsed<T: std::str::FromStr<Err = Error>>(row: &mut Row<'_>) -> Result<T> {
+    row.parsed()
+}
+
+/// Reads a row of one column, a number.
+pub(crate) fn one_number<T: TryFrom<i64, Error: std::fmt::Display>>(row: &mut Row<'_>) -> Result<T> {
+    row.number()
 }

@@ -27,10 +27,13 @@ impl Savepoint {
     }
 }
 
+/// Reads a row.
+pub(crate) type ReadRow<'a> = dyn FnMut(&mut Row<'_>) -> Result<()> + 'a;
+
 /// A transaction on an SQL database.
 pub(crate) trait Database {
-    /// Runs a statement that reads, and returns its rows.
-    fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>>;
+    /// Runs a statement that reads, and passes each row to a function.
+    fn query(&mut self, sql: &'static str, parameters: &[Cell], read: &mut ReadRow<'_>) -> Result<()>;
     /// Returns whether round trips are slow, so that prefetching several queries at once pays off.
     fn is_remote(&self) -> bool {
         false

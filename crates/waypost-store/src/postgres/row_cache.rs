@@ -2,7 +2,7 @@
 //!
 //! No other transaction can change them: a writer holds the lock until it ends, and a reader sees one snapshot.
 
-use crate::cell::{Cell, Row};
+use crate::cell::Cell;
 use crate::sql::Query;
 
 /// Rows by statement and parameters.
@@ -15,13 +15,13 @@ struct Entry {
 }
 
 impl RowCache {
-    pub(super) fn get(&self, sql: &str, parameters: &[Cell]) -> Option<Vec<Row>> {
+    pub(super) fn get(&self, sql: &str, parameters: &[Cell]) -> Option<&[Vec<Cell>]> {
         let entry = self.0.iter().find(|entry| entry.query.0 == sql && entry.query.1 == parameters)?;
-        Some(entry.rows.iter().cloned().map(Row::new).collect())
+        Some(&entry.rows)
     }
 
-    pub(super) fn insert(&mut self, query: Query, rows: &[Vec<Cell>]) {
-        self.0.push(Entry { query, rows: rows.to_vec() });
+    pub(super) fn insert(&mut self, query: Query, rows: Vec<Vec<Cell>>) {
+        self.0.push(Entry { query, rows });
     }
 
     /// Removes every entry that a write may change: those whose statement names the written table.
@@ -44,10 +44,10 @@ mod tests {
     #[test]
     fn a_write_invalidates_the_queries_of_its_table_and_no_others() {
         let mut cache = RowCache::default();
-        cache.insert((sql::WORKFLOW_GET, cells!["wf"].to_vec()), &[]);
-        cache.insert((sql::LEASE_GET, cells!["tk"].to_vec()), &[]);
-        cache.insert((sql::DUE_COUNT, cells![1_u32].to_vec()), &[]);
-        cache.insert((sql::DEPENDENCY_LIST, cells!["wf"].to_vec()), &[]);
+        cache.insert((sql::WORKFLOW_GET, cells!["wf"].to_vec()), Vec::new());
+        cache.insert((sql::LEASE_GET, cells!["tk"].to_vec()), Vec::new());
+        cache.insert((sql::DUE_COUNT, cells![1_u32].to_vec()), Vec::new());
+        cache.insert((sql::DEPENDENCY_LIST, cells!["wf"].to_vec()), Vec::new());
         cache.invalidate(sql::TASK_PUT);
         assert!(cache.get(sql::WORKFLOW_GET, cells!["wf"]).is_some());
         assert!(cache.get(sql::WORKFLOW_GET, cells!["another"]).is_none());

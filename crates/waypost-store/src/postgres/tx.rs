@@ -9,7 +9,7 @@ use super::client::Failed;
 use super::row_cache::RowCache;
 use super::{PostgresStore, error};
 use crate::cell::{Cell, Row};
-use crate::database::{Database, Savepoint};
+use crate::database::{Database, ReadRow, Savepoint};
 use crate::sql::{self, Query};
 
 /// Larger results are not cached.
@@ -32,7 +32,7 @@ pub(super) struct PostgresTx<'a> {
 impl<'a> PostgresTx<'a> {
     pub(super) fn new(store: &'a mut PostgresStore, effect: Effect, clock: Reading, begun: Begun) -> PostgresTx<'a> {
         let mut cache = RowCache::default();
-        cache.insert((sql::STATE_GET, Vec::new()), &[begun.state]);
+        cache.insert((sql::STATE_GET, Vec::new()), vec![begun.state]);
         let servers = (begun.known_server, begun.server);
         PostgresTx { store, effect, clock, servers, cache, has_written: false, is_over: false }
     }
@@ -72,17 +72,19 @@ fn lost() -> Error {
 }
 
 impl Database for PostgresTx<'_> {
-    fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
+    fn query(&mut self, sql: &'static str, parameters: &[Cell], read: &mut ReadRow<'_>) -> Result<()> {
+        let mut read_all = |rows: &[Vec<Cell>]| rows.iter().try_for_each(|row| read(&mut Row::new(row)));
         if let Some(rows) = self.cache.get(sql, parameters) {
-            return Ok(rows);
+            return read_all(rows);
         }
         let query = (sql, parameters.to_vec());
         let rows = self.query_all(std::slice::from_ref(&query))?.pop().unwrap_or_default();
+        let done = read_all(&rows);
         // A transaction rarely repeats a query with many rows.
         if rows.len() <= MAX_CACHED_ROWS {
-            self.cache.insert(query, &rows);
+            self.cache.insert(query, rows);
         }
-        Ok(rows.into_iter().map(Row::new).collect())
+        done
     }
 
     fn is_remote(&self) -> bool {
@@ -94,7 +96,7 @@ impl Database for PostgresTx<'_> {
         if queries.is_empty() {
             return Ok(());
         }
-        for (rows, query) in self.query_all(&queries)?.iter().zip(queries) {
+        for (rows, query) in self.query_all(&queries)?.into_iter().zip(queries) {
             self.cache.insert(query, rows);
         }
         Ok(())

@@ -10,7 +10,7 @@ use crate::cell::{Cell, Row};
 
 /// A value that can be read from a row of its table.
 pub(crate) trait FromRow: Sized {
-    fn from_row(row: &mut Row) -> Result<Self>;
+    fn from_row(row: &mut Row<'_>) -> Result<Self>;
 }
 
 /// A value that can be stored as a row of its table.
@@ -55,7 +55,7 @@ macro_rules! table {
         }
 
         impl $crate::sql::FromRow for $type {
-            fn from_row(row: &mut $crate::cell::Row) -> waypost_core::Result<Self> {
+            fn from_row(row: &mut $crate::cell::Row<'_>) -> waypost_core::Result<Self> {
                 Ok($type { $($column: row.$codec()?,)* })
             }
         }

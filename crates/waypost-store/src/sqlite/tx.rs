@@ -9,8 +9,8 @@ use waypost_core::clock::{Clock, Reading};
 use waypost_fs::FileLock;
 
 use super::{SqliteStore, error, open, reserve};
-use crate::cell::{Cell, Row};
-use crate::database::{Database, Savepoint};
+use crate::cell::{Cell, CellRef, Columns, Row};
+use crate::database::{Database, ReadRow, Savepoint};
 
 pub(super) struct SqliteTx<'a> {
     // Dropped in this order: the transaction ends before the gate is released.
@@ -22,18 +22,14 @@ pub(super) struct SqliteTx<'a> {
 }
 
 impl Database for SqliteTx<'_> {
-    fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
-        let rows = || -> rusqlite::Result<Vec<Row>> {
-            let mut statement = self.transaction.prepare_cached(sql)?;
-            let columns = statement.column_count();
-            let mut rows = statement.query(rusqlite::params_from_iter(parameters))?;
-            let mut all = Vec::new();
-            while let Some(row) = rows.next()? {
-                all.push(Row::new((0..columns).map(|column| row.get(column)).collect::<rusqlite::Result<_>>()?));
-            }
-            Ok(all)
-        };
-        rows().map_err(error::at(self.path, "cannot read"))
+    fn query(&mut self, sql: &'static str, parameters: &[Cell], read: &mut ReadRow<'_>) -> Result<()> {
+        let failed = error::at(self.path, "cannot read");
+        let mut statement = self.transaction.prepare_cached(sql).map_err(&failed)?;
+        let mut rows = statement.query(rusqlite::params_from_iter(parameters)).map_err(&failed)?;
+        while let Some(row) = rows.next().map_err(&failed)? {
+            read(&mut Row::new(row))?;
+        }
+        Ok(())
     }
 
     fn run(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<()> {
@@ -78,14 +74,14 @@ impl ToSql for Cell {
     }
 }
 
-impl rusqlite::types::FromSql for Cell {
-    fn column_result(value: ValueRef<'_>) -> rusqlite::types::FromSqlResult<Cell> {
-        Ok(match value {
-            ValueRef::Null => Cell::Null,
-            ValueRef::Integer(number) => Cell::Int(number),
-            ValueRef::Real(number) => Cell::Real(number),
-            ValueRef::Text(_) => Cell::Text(value.as_str()?.to_owned()),
-            ValueRef::Blob(_) => return Err(rusqlite::types::FromSqlError::InvalidType),
-        })
+impl Columns for rusqlite::Row<'_> {
+    fn get(&self, column: usize) -> Result<CellRef<'_>, String> {
+        match self.get_ref(column).map_err(|error| error.to_string())? {
+            ValueRef::Null => Ok(CellRef::Null),
+            ValueRef::Integer(number) => Ok(CellRef::Int(number)),
+            ValueRef::Real(number) => Ok(CellRef::Real(number)),
+            ValueRef::Text(bytes) => std::str::from_utf8(bytes).map(CellRef::Text).map_err(|error| error.to_string()),
+            ValueRef::Blob(_) => Err("it is a blob".to_owned()),
+        }
     }
 }

@@ -9,8 +9,8 @@ mod verbs;
 use waypost_core::{Error, Result};
 
 use self::state::State;
-use crate::cell::{Cell, Row, json};
-use crate::database::{Database, Savepoint};
+use crate::cell::{Cell, Row, json, one_number};
+use crate::database::{Database, ReadRow, Savepoint};
 use crate::sql::{self, FromRow, Query, ToRow, ToUpdate};
 
 pub(crate) struct SqlTx<'a> {
@@ -41,8 +41,18 @@ impl<'a> SqlTx<'a> {
     }
 
     /// Runs a query, and reads its rows with a function.
-    fn read<T>(&mut self, sql: &'static str, parameters: &[Cell], read: fn(&mut Row) -> Result<T>) -> Result<Vec<T>> {
-        self.query(sql, parameters)?.iter_mut().map(read).collect()
+    fn read<T>(
+        &mut self,
+        sql: &'static str,
+        parameters: &[Cell],
+        read: fn(&mut Row<'_>) -> Result<T>,
+    ) -> Result<Vec<T>> {
+        let mut all = Vec::new();
+        self.query(sql, parameters, &mut |row| {
+            all.push(read(row)?);
+            Ok(())
+        })?;
+        Ok(all)
     }
 
     fn all<T: FromRow>(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<T>> {
@@ -59,12 +69,29 @@ impl<'a> SqlTx<'a> {
     }
 
     fn one<T: FromRow>(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Option<T>> {
-        self.query(sql, parameters)?.first_mut().map(T::from_row).transpose()
+        self.first(sql, parameters, T::from_row)
+    }
+
+    /// Runs a query, and reads its first row with a function.
+    fn first<T>(
+        &mut self,
+        sql: &'static str,
+        parameters: &[Cell],
+        read: fn(&mut Row<'_>) -> Result<T>,
+    ) -> Result<Option<T>> {
+        let mut first = None;
+        self.query(sql, parameters, &mut |row| {
+            if first.is_none() {
+                first = Some(read(row)?);
+            }
+            Ok(())
+        })?;
+        Ok(first)
     }
 
     /// Reads one number. It is 0 while queries are only collected.
     fn number(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<u64> {
-        Ok(self.query(sql, parameters)?.first_mut().map(Row::number).transpose()?.unwrap_or_default())
+        Ok(self.first(sql, parameters, one_number)?.unwrap_or_default())
     }
 
     fn put<R: ToRow>(&mut self, row: &R) -> Result<()> {
@@ -91,14 +118,14 @@ impl<'a> SqlTx<'a> {
         Ok(self.state.insert(state))
     }
 
-    fn query(&mut self, sql: &'static str, parameters: &[Cell]) -> Result<Vec<Row>> {
+    fn query(&mut self, sql: &'static str, parameters: &[Cell], read: &mut ReadRow<'_>) -> Result<()> {
         if let Some(collected) = &mut self.collected {
             collected.push((sql, parameters.to_vec()));
-            return Ok(Vec::new());
+            return Ok(());
         }
-        let rows = check(parameters).and_then(|()| self.database.query(sql, parameters));
-        self.has_failed |= rows.is_err();
-        rows
+        let done = check(parameters).and_then(|()| self.database.query(sql, parameters, read));
+        self.has_failed |= done.is_err();
+        done
     }
 
     fn savepoint(&mut self, step: Savepoint) -> Result<()> {

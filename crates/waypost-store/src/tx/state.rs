@@ -16,7 +16,7 @@ pub(super) struct State {
 }
 
 impl FromRow for State {
-    fn from_row(row: &mut Row) -> Result<State> {
+    fn from_row(row: &mut Row<'_>) -> Result<State> {
         let sequence = row.maybe_number()?.unwrap_or_default();
         let last = row.maybe_timestamp()?;
         let StoreState { boot, offset_ms, is_firm, doubt_wall, doubt_since, epoch_floor } = StoreState::from_row(row)?;

@@ -12,7 +12,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::SqlTx;
-use crate::cell::{Row, cells, json};
+use crate::cell::{Row, cells, json, one_number, one_parsed};
 use crate::database::Savepoint;
 use crate::sql::{self, AppendedEvent};
 
@@ -165,11 +165,11 @@ impl Tx for SqlTx<'_> {
     }
 
     fn workflow_repository_list(&mut self, workflow: &WorkflowId) -> Result<Vec<RepositoryId>> {
-        self.read(sql::WORKFLOW_REPOSITORY_LIST, cells![workflow.as_str()], Row::parsed)
+        self.read(sql::WORKFLOW_REPOSITORY_LIST, cells![workflow.as_str()], one_parsed)
     }
 
     fn workflow_repository_list_in(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, RepositoryId)>> {
-        let pair = |row: &mut Row| Ok((row.parsed()?, row.parsed()?));
+        let pair = |row: &mut Row<'_>| Ok((row.parsed()?, row.parsed()?));
         self.read(sql::WORKFLOW_REPOSITORY_LIST_IN, &[json(&workflows)?], pair)
     }
 
@@ -202,7 +202,7 @@ impl Tx for SqlTx<'_> {
     }
 
     fn task_list_names(&mut self, workflow: &WorkflowId, limit: u32) -> Result<Vec<(TaskId, String, TaskStatus)>> {
-        let name = |row: &mut Row| Ok((row.parsed()?, row.text()?, row.parsed()?));
+        let name = |row: &mut Row<'_>| Ok((row.parsed()?, row.text()?, row.parsed()?));
         self.read(sql::TASK_LIST_NAMES, cells![limit, workflow.as_str()], name)
     }
 
@@ -223,21 +223,21 @@ impl Tx for SqlTx<'_> {
     }
 
     fn task_count(&mut self, workflow: &WorkflowId) -> Result<Vec<(TaskStatus, u64)>> {
-        let count = |row: &mut Row| Ok((row.parsed()?, row.number()?));
+        let count = |row: &mut Row<'_>| Ok((row.parsed()?, row.number()?));
         let mut counts = self.read(sql::TASK_COUNT, cells![workflow.as_str()], count)?;
         counts.sort_unstable();
         Ok(counts)
     }
 
     fn task_count_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<(WorkflowId, TaskStatus, u64)>> {
-        let count = |row: &mut Row| Ok((row.parsed()?, row.parsed()?, row.number()?));
+        let count = |row: &mut Row<'_>| Ok((row.parsed()?, row.parsed()?, row.number()?));
         let mut counts = self.read(sql::TASK_COUNT_IN_WORKFLOWS, &[json(&workflows)?], count)?;
         counts.sort_unstable();
         Ok(counts)
     }
 
     fn task_list_statuses(&mut self, workflow: &WorkflowId) -> Result<Vec<TaskStatus>> {
-        let mut statuses = self.read(sql::TASK_LIST_STATUSES, cells![workflow.as_str()], Row::parsed)?;
+        let mut statuses = self.read(sql::TASK_LIST_STATUSES, cells![workflow.as_str()], one_parsed)?;
         statuses.sort_unstable();
         Ok(statuses)
     }
@@ -276,8 +276,7 @@ impl Tx for SqlTx<'_> {
     }
 
     fn checkpoint_last(&mut self, task: &TaskId) -> Result<u32> {
-        let last = self.read(sql::CHECKPOINT_LAST, cells![task.as_str()], Row::number)?;
-        Ok(last.first().copied().unwrap_or_default())
+        Ok(self.first(sql::CHECKPOINT_LAST, cells![task.as_str()], one_number)?.unwrap_or_default())
     }
 
     fn agent_put(&mut self, agent: &Agent) -> Result<()> {
@@ -370,7 +369,7 @@ impl Tx for SqlTx<'_> {
     }
 
     fn message_count_by_recipient(&mut self, now: Timestamp) -> Result<Vec<(AgentId, u64)>> {
-        let count = |row: &mut Row| Ok((row.parsed()?, row.number()?));
+        let count = |row: &mut Row<'_>| Ok((row.parsed()?, row.number()?));
         let mut counts = self.read(sql::MESSAGE_COUNT_BY_RECIPIENT, cells![now], count)?;
         counts.sort_unstable();
         Ok(counts)
@@ -485,7 +484,7 @@ impl Tx for SqlTx<'_> {
     }
 
     fn message_list_handled(&mut self, before: Timestamp, limit: u32) -> Result<Vec<(MessageId, Timestamp)>> {
-        let message = |row: &mut Row| Ok((row.parsed()?, row.timestamp()?));
+        let message = |row: &mut Row<'_>| Ok((row.parsed()?, row.timestamp()?));
         self.read(sql::MESSAGE_LIST_HANDLED, cells![limit, before], message)
     }
 
@@ -527,11 +526,11 @@ impl Tx for SqlTx<'_> {
     }
 
     fn workspace_list_by_job(&mut self, jobs: &[JobId]) -> Result<Vec<WorkspaceId>> {
-        self.read(sql::WORKSPACE_LIST_BY_JOB, &[json(&jobs)?], Row::parsed)
+        self.read(sql::WORKSPACE_LIST_BY_JOB, &[json(&jobs)?], one_parsed)
     }
 
     fn workspace_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<WorkspaceId>> {
-        self.read(sql::WORKSPACE_LIST_REMOVABLE, cells![limit, before], Row::parsed)
+        self.read(sql::WORKSPACE_LIST_REMOVABLE, cells![limit, before], one_parsed)
     }
 
     fn workspace_remove(&mut self, ids: &[WorkspaceId]) -> Result<()> {
@@ -539,7 +538,7 @@ impl Tx for SqlTx<'_> {
     }
 
     fn event_list_removable(&mut self, before: Timestamp, limit: u32) -> Result<Vec<(u64, Timestamp, String)>> {
-        let event = |row: &mut Row| Ok((row.number()?, row.timestamp()?, row.text()?));
+        let event = |row: &mut Row<'_>| Ok((row.number()?, row.timestamp()?, row.text()?));
         self.read(sql::EVENT_LIST_REMOVABLE, cells!["[]", before, limit], event)
     }
 
