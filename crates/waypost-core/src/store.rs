@@ -183,7 +183,7 @@ pub trait Tx {
 
     /// Inserts an agent, or replaces the one with its id.
     fn agent_put(&mut self, agent: &Agent) -> Result<()>;
-    /// Replaces the fields of an agent that a heartbeat changes: status, last heartbeat and its timeout.
+    /// Replaces the times of an agent that a heartbeat changes: the last heartbeat, and when the agent is silent.
     fn agent_touch(&mut self, agent: &Agent) -> Result<()>;
     /// Returns an agent.
     fn agent_get(&mut self, id: &AgentId) -> Result<Option<Agent>>;

@@ -516,8 +516,7 @@ impl Tx for MemoryTx<'_> {
 
     fn agent_touch(&mut self, agent: &Agent) -> Result<()> {
         if let Some(known) = self.rows.agents.get_mut(&agent.id) {
-            (known.status, known.last_heartbeat, known.silent_at) =
-                (agent.status, agent.last_heartbeat, agent.silent_at);
+            (known.last_heartbeat, known.silent_at) = (agent.last_heartbeat, agent.silent_at);
         }
         Ok(())
     }

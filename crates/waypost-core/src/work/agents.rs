@@ -6,7 +6,7 @@ use super::{check_name, lease};
 use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::AgentId;
-use crate::model::{Agent, AgentStatus, Role, kind};
+use crate::model::{Agent, AgentStatus, Lease, Role, kind};
 
 /// Default time without a heartbeat after which an agent is offline.
 pub const DEFAULT_TIMEOUT_MS: u64 = 15 * 60 * 1000;
@@ -75,19 +75,25 @@ fn fresh(cx: &mut OpContext<'_>, name: &str, role: Role) -> Agent {
     }
 }
 
-/// Records a heartbeat and renews the agent's leases on issues. An agent with a timeout of its own is offline exactly after
-/// it, and loses its leases. The default timeout is extended to the longest lease that the agent holds.
+/// Records a heartbeat and renews the agent's leases on issues.
 pub(crate) fn touch(cx: &mut OpContext<'_>, agent: &mut Agent) -> Result<()> {
     let held = cx.tx.lease_list(Some(&agent.id))?;
     lease::renew_own(cx, &held, false)?;
+    record_heartbeat(cx, agent, &held)
+}
+
+/// Records a heartbeat of an agent that holds these leases. An agent with a timeout of its own is offline exactly after it,
+/// and loses its leases. The default timeout is extended to the longest lease.
+pub(crate) fn record_heartbeat(cx: &mut OpContext<'_>, agent: &mut Agent, held: &[Lease]) -> Result<()> {
     let timeout = match agent.timeout_ms {
         DEFAULT_TIMEOUT_MS => held.iter().map(|lease| lease.ttl_ms).fold(DEFAULT_TIMEOUT_MS, u64::max),
         chosen => chosen,
     };
-    agent.status = if held.is_empty() { AgentStatus::Online } else { AgentStatus::Busy };
+    let status = if held.is_empty() { AgentStatus::Online } else { AgentStatus::Busy };
+    let has_other_status = std::mem::replace(&mut agent.status, status) != status;
     agent.last_heartbeat = cx.now;
     agent.silent_at = Some(cx.now.plus(timeout));
-    cx.tx.agent_touch(agent)
+    if has_other_status { cx.tx.agent_put(agent) } else { cx.tx.agent_touch(agent) }
 }
 
 /// Refuses workers.

@@ -133,8 +133,20 @@ pub(crate) fn end(cx: &mut OpContext<'_>, mut lease: Lease) -> Result<()> {
 
 /// Returns the caller's lease on a task, or an error that names the holder. Every write of a holder passes here.
 pub(crate) fn require(cx: &mut OpContext<'_>, task: &Task, agent: &Agent, epoch: Option<u64>) -> Result<Lease> {
+    require_among(cx, &[], task, agent, epoch)
+}
+
+/// As [`require`], for a caller who has read the leases of the agent.
+pub(crate) fn require_among(
+    cx: &mut OpContext<'_>,
+    held: &[Lease],
+    task: &Task,
+    agent: &Agent,
+    epoch: Option<u64>,
+) -> Result<Lease> {
     let lost = |why: String| Error::new(Kind::LeaseLost, why).hint("stop working on it: another agent may hold it");
-    let Some(lease) = cx.tx.lease_get(task.id.as_str())? else {
+    let known = held.iter().find(|lease| lease.subject == task.id.as_str()).cloned();
+    let Some(lease) = known.map_or_else(|| cx.tx.lease_get(task.id.as_str()), |lease| Ok(Some(lease)))? else {
         return Err(
             lost(format!("{} never held task {}", agent.name, task.name)).hint(format!("way task claim {}", task.id))
         );

@@ -32,7 +32,6 @@ update! {
     /// By primary key. The indexes of other columns are not touched.
     pub(crate) const AGENT_TOUCH: agents by id from Agent;
     columns {
-        status: parsed,
         last_heartbeat: timestamp,
         silent_at: maybe_timestamp,
     }

@@ -1165,8 +1165,8 @@ pub(crate) fn progress_heartbeats_and_renewals_change_no_other_columns(store: &m
             let after = tx.task_get(&task.id).unwrap().unwrap();
             assert!(after.has_plan_of(task), "{after:?}");
             assert_eq!(after.progress(), drawn.progress());
-            let Agent { status, last_heartbeat, silent_at, .. } = touched;
-            let expected = Agent { status, last_heartbeat, silent_at, ..agent.clone() };
+            let Agent { last_heartbeat, silent_at, .. } = touched;
+            let expected = Agent { last_heartbeat, silent_at, ..agent.clone() };
             assert_eq!(tx.agent_get(&agent.id).unwrap(), Some(expected));
             let Lease { expires_at, ttl_ms, run_until, stall_at, .. } = renewed;
             let expected = Lease { expires_at, ttl_ms, run_until, stall_at, ..held };

@@ -48,13 +48,17 @@ impl Operation for Heartbeat {
 impl StoreOperation for Heartbeat {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Alive> {
         let mut agent = agents::find_or_register_caller(cx)?;
+        let held = cx.tx.lease_list(Some(&agent.id))?;
         let mut is_cancelled = false;
-        let mut leases = match &self.task {
-            None => cx.tx.lease_list(Some(&agent.id))?,
+        let leases = match &self.task {
+            None => lease::renew_own(cx, &held, true)?,
             Some(reference) => {
                 let task = find::task(cx, reference, self.workflow.as_deref())?;
-                match lease::require(cx, &task, &agent, self.epoch) {
-                    Ok(held) => vec![held],
+                match lease::require_among(cx, &held, &task, &agent, self.epoch) {
+                    Ok(mut required) => {
+                        lease::renew(cx, &mut required)?;
+                        vec![required]
+                    }
                     // The last holder of a cancelled task learns that the task was cancelled.
                     Err(error) => {
                         let last = cx.tx.lease_get(task.id.as_str())?.map(|lease| lease.epoch);
@@ -68,13 +72,9 @@ impl StoreOperation for Heartbeat {
             }
         };
         if self.task.is_some() {
-            for held in &mut leases {
-                lease::renew(cx, held)?;
-            }
-        } else {
-            leases = lease::renew_own(cx, &leases, true)?;
+            lease::renew_own(cx, &held, false)?;
         }
-        agents::touch(cx, &mut agent)?;
+        agents::record_heartbeat(cx, &mut agent, &held)?;
         let renewed: Vec<_> =
             leases.iter().map(|lease| json!([lease.subject, lease.epoch, lease.expires_at.unless_never()])).collect();
         cx.event(kind::AGENT_HEARTBEAT, agent.id.as_str(), json!({ "renewed": renewed }))?;

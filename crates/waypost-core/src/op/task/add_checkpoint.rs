@@ -68,7 +68,8 @@ impl StoreOperation for AddCheckpoint {
     fn run(self, cx: &mut OpContext<'_>) -> Result<Checkpointed> {
         let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
-        let mut held = lease::require(cx, &task, &agent, self.epoch)?;
+        let leases = cx.tx.lease_list(Some(&agent.id))?;
+        let mut held = lease::require_among(cx, &leases, &task, &agent, self.epoch)?;
         if self.summary.trim().is_empty() {
             return Err(Error::invalid("a checkpoint needs a summary").hint("--summary TEXT"));
         }
@@ -104,7 +105,8 @@ impl StoreOperation for AddCheckpoint {
         cx.tx.checkpoint_put(&checkpoint)?;
         held.stall_at = task.stall_timeout_ms.map(|timeout| cx.now.plus(timeout));
         lease::renew(cx, &mut held)?;
-        agents::touch(cx, &mut agent)?;
+        lease::renew_own(cx, &leases, false)?;
+        agents::record_heartbeat(cx, &mut agent, &leases)?;
         let data = json!({
             "checkpoint": checkpoint.id, "sequence": checkpoint.sequence, "type": checkpoint.kind,
             "summary": checkpoint.summary, "agent": agent.id, "epoch": held.epoch, "expires_at": held.expires_at.unless_never(),
