@@ -10,8 +10,8 @@ use crate::error::Result;
 use crate::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use crate::model::{
     Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, LogPiece,
-    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Summary, Task, TaskPlace, TaskStatus,
-    Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
+    Machine, Message, NewEvent, Notice, PlanPart, Progress, Repository, SavedAnswer, Summary, Task, TaskPlace,
+    TaskStatus, Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
 };
 use crate::time::Timestamp;
 
@@ -141,6 +141,10 @@ pub trait Tx {
     fn task_remove(&mut self, id: &TaskId) -> Result<()>;
     /// Returns the tasks of a workflow, in plan order.
     fn task_list(&mut self, workflow: &WorkflowId) -> Result<Vec<Task>>;
+    /// Returns a part of the tasks of a workflow, in plan order. The time taken does not depend on the tasks after it.
+    fn task_list_part(&mut self, part: &PlanPart) -> Result<Vec<Task>>;
+    /// Returns the number of tasks of such a part, regardless of its limit.
+    fn task_count_part(&mut self, part: &PlanPart) -> Result<u64>;
     /// Returns the tasks of several workflows, by workflow id and then in plan order.
     fn task_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Task>>;
     /// Returns the id, name and status of the first tasks of a workflow, in plan order.

@@ -11,9 +11,9 @@ use waypost_core::id::{
 };
 use waypost_core::model::{
     Agent, AgentStatus, CandidateQuery, Candidates, Checkpoint, DeferredChanges, Dependency, DependencyKind, Event,
-    EventQuery, Job, JobQuery, Lease, LogPiece, Machine, Message, MessageState, NewEvent, Notice, Progress, Reach,
-    Repository, SavedAnswer, Summary, Task, TaskPlace, TaskStatus, Template, Workflow, WorkflowQuery, WorkflowStatus,
-    Workspace, WorkspaceQuery, Worktree,
+    EventQuery, Job, JobQuery, Lease, LogPiece, Machine, Message, MessageState, NewEvent, Notice, PlanPart, Progress,
+    Reach, Repository, SavedAnswer, Summary, Task, TaskPlace, TaskStatus, Template, Workflow, WorkflowQuery,
+    WorkflowStatus, Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::page::Cursor;
 use waypost_core::store::{Store, Tx};
@@ -347,6 +347,21 @@ impl Tx for MemoryTx<'_> {
 
     fn task_list_by_id(&mut self, ids: &[TaskId]) -> Result<Vec<Task>> {
         Ok(self.rows.tasks.values().filter(|task| ids.contains(&task.id)).cloned().collect())
+    }
+
+    fn task_list_part(&mut self, part: &PlanPart) -> Result<Vec<Task>> {
+        let PlanPart { workflow_id, statuses, after, limit } = part;
+        let mut tasks = self.task_list(workflow_id)?;
+        tasks.retain(|task| {
+            after.as_ref().is_none_or(|after| (task.sequence, task.id.clone()) > *after)
+                && (statuses.is_empty() || statuses.contains(&task.status))
+        });
+        tasks.truncate(usize::try_from(*limit).unwrap_or(usize::MAX));
+        Ok(tasks)
+    }
+
+    fn task_count_part(&mut self, part: &PlanPart) -> Result<u64> {
+        Ok(self.task_list_part(&PlanPart { limit: u32::MAX, ..part.clone() })?.len() as u64)
     }
 
     fn task_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Task>> {

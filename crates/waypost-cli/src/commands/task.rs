@@ -5,7 +5,8 @@ use std::process::ExitCode;
 use waypost_core::model::{CheckpointKind, TaskStatus};
 use waypost_core::op::{
     AddCheckpoint, Alive, AnswerQuestion, AskQuestion, AssignTask, ClaimTask, Claimed, FailTask, FinishTask, Heartbeat,
-    ListNextTasks, ListTasks, PauseTask, ReleaseTask, ReopenTask, ShowTask, SkipTask, TaskList, TaskPage, UpdateTask,
+    ListNextTasks, ListTasks, MAX_COUNTED_TASKS, PauseTask, ReleaseTask, ReopenTask, ShowTask, SkipTask, TaskList,
+    TaskPage, UpdateTask,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::words::count;
@@ -449,12 +450,16 @@ fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
         after: None,
     };
     let list = session.call(operation)?;
+    let more = match list.more {
+        MAX_COUNTED_TASKS => format!("at least {}; to list all: --limit 0", count(list.more, "more task")),
+        more => format!("{}; to list all: --limit 0", count(more, "more task")),
+    };
     if list.more > 0 && cx.ui.json {
-        cx.ui.warn(&format!("{}; to list all: --limit 0", count(list.more, "more task")));
+        cx.ui.warn(&more);
     }
     answer_list(cx, &session, &list, args.within.workflow.is_none())?;
     if list.more > 0 {
-        cx.ui.note(&format!("{}; to list all: --limit 0", count(list.more, "more task")));
+        cx.ui.note(&more);
     }
     if list.tasks.is_empty() {
         let is_filtered = args.within.workflow.is_some() || !args.status.is_empty() || args.claimable || args.here;

@@ -29,7 +29,9 @@ pub use message::{Message, MessageKind, MessageState, Urgency};
 pub use notice::{DeferredChanges, News, Notice};
 pub use repository::{Repository, Vcs};
 pub use summary::{Summary, SummaryKind};
-pub use task::{CandidateQuery, Candidates, Dependency, DependencyKind, Progress, Task, TaskPlace, TaskStatus};
+pub use task::{
+    CandidateQuery, Candidates, Dependency, DependencyKind, PlanPart, Progress, Task, TaskPlace, TaskStatus,
+};
 pub use template::{Template, Variable};
 pub use workflow::{Reach, Source, Workflow, WorkflowQuery, WorkflowStatus};
 pub use workspace::{Identity, Strategy, Workspace, WorkspaceQuery, WorkspaceStatus};

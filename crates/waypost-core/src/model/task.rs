@@ -299,6 +299,19 @@ pub struct TaskPlace {
     pub repositories: Vec<RepositoryId>,
 }
 
+/// A part of the tasks of a workflow, in plan order.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PlanPart {
+    /// The workflow.
+    pub workflow_id: WorkflowId,
+    /// Only tasks with one of these statuses; with any if empty.
+    pub statuses: Vec<TaskStatus>,
+    /// Only tasks after this one: its place in the plan, and its id.
+    pub after: Option<(u32, TaskId)>,
+    /// The maximum number of tasks.
+    pub limit: u32,
+}
+
 /// The tasks that a search for claimable ones considers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Candidates {

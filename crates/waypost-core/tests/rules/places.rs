@@ -9,7 +9,7 @@ use waypost_core::id::RepositoryId;
 use waypost_core::model::{AgentStatus, Reach, TaskStatus, WorkflowQuery};
 use waypost_core::op::{
     AddWorkflow, AddWorkflowRepository, ClaimTask, ListAgents, ListCheckpoints, ListNextTasks, ListTasks,
-    ListWorkflows, RemoveWorkflowRepository, RemoveWorktree, ShowContext, ShowTask,
+    ListWorkflows, RemoveWorkflowRepository, RemoveWorktree, ShowContext, ShowTask, decode,
 };
 use waypost_core::work::plan::Plan;
 
@@ -138,6 +138,21 @@ fn a_list_can_be_limited_to_the_work_of_a_worktree() {
     assert_eq!(listed(&mut store, 1, None, true), ["m"]);
     assert_eq!(listed(&mut store, 2, None, true), ["a", "m"]);
     assert_eq!(listed(&mut store, 1, Some(3), false), ["b"]);
+}
+
+#[test]
+fn a_list_of_tasks_counts_only_so_many_that_follow() {
+    let mut store = TestStore::new();
+    for name in ["one", "two"] {
+        let names: Vec<String> = (0..5_010).map(|task| format!("{name} {task}")).collect();
+        let planned: Vec<(&str, u32)> = names.iter().map(|name| (name.as_str(), 2)).collect();
+        store.write_as(&agent_in(1), None, workflow(name, plan(&planned))).unwrap();
+    }
+    for (limit, more) in [(1, 10_000), (20, 10_000), (21, 9_999), (9_000, 1_020)] {
+        let list = ListTasks { limit, ..decode(&json!({})).unwrap() };
+        let list = store.read_as(&agent_in(1), list).unwrap();
+        assert_eq!((list.tasks.len(), list.more), (limit as usize, more));
+    }
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! Tasks, their dependencies and their checkpoints.
 
 use waypost_core::id::{RepositoryId, WorktreeId};
-use waypost_core::model::{CandidateQuery, Candidates, Checkpoint, Dependency, Progress, Task, TaskPlace, TaskStatus};
+use waypost_core::model::{
+    CandidateQuery, Candidates, Checkpoint, Dependency, PlanPart, Progress, Task, TaskPlace, TaskStatus,
+};
 
 use super::Query;
-use crate::cell::cells;
+use crate::cell::{Cell, cells};
 
 table! {
     struct Task as task;
@@ -118,6 +120,15 @@ pub(crate) const TASK_LIST_BY_ID: &str =
 pub(crate) const TASK_REMOVE: &str = "DELETE FROM tasks WHERE id = ?1";
 /// Along `tasks_by_plan`.
 pub(crate) const TASK_LIST: &str = select!(task, "tasks WHERE workflow_id = ?1 ORDER BY sequence, id");
+/// Along `tasks_by_plan`.
+pub(crate) const TASK_LIST_PART: &str = select!(
+    task,
+    "tasks WHERE workflow_id = ?1 AND (sequence, id) > (?2, ?3) AND (?4 = '' OR ?4 LIKE '%,' || status || ',%')
+    ORDER BY sequence, id LIMIT ?5"
+);
+/// Along `tasks_by_plan`.
+pub(crate) const TASK_COUNT_PART: &str = "SELECT count(*) FROM tasks
+    WHERE workflow_id = ?1 AND (sequence, id) > (?2, ?3) AND (?4 = '' OR ?4 LIKE '%,' || status || ',%')";
 /// A scan of the list, and each workflow along `tasks_by_plan`.
 pub(crate) const TASK_LIST_IN_WORKFLOWS: &str =
     select!(task, "tasks WHERE workflow_id IN (SELECT value FROM json_each(?1)) ORDER BY workflow_id, sequence, id");
@@ -218,6 +229,14 @@ pub(crate) const CHECKPOINT_LIST: &str =
 /// Backwards along `checkpoints_by_task`.
 pub(crate) const CHECKPOINT_LAST: &str =
     "SELECT sequence FROM checkpoints WHERE task_id = ?1 ORDER BY sequence DESC LIMIT 1";
+
+/// Returns the parameters of the statements for a part of the tasks of a workflow. The limit is the last one.
+pub(crate) fn plan_part(part: &PlanPart) -> [Cell; 5] {
+    let PlanPart { workflow_id, statuses, after, limit } = part;
+    let statuses = super::between_commas(statuses.iter().map(|status| status.as_str()));
+    let (sequence, id) = after.as_ref().map_or((-1, ""), |(sequence, id)| (i64::from(*sequence), id.as_str()));
+    [workflow_id.as_str().into(), sequence.into(), id.into(), statuses.into(), (*limit).into()]
+}
 
 /// Returns the statement for the tasks with a status.
 pub(crate) fn task_list_in(status: TaskStatus, place: &TaskPlace, limit: u32) -> Query {

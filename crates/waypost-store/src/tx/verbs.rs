@@ -4,8 +4,8 @@ use waypost_core::clock::{Anchor, Reading, Remembered};
 use waypost_core::id::{AgentId, JobId, MessageId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
 use waypost_core::model::{
     Agent, CandidateQuery, Checkpoint, DeferredChanges, Dependency, Event, EventQuery, Job, JobQuery, Lease, LogPiece,
-    Machine, Message, NewEvent, Notice, Progress, Repository, SavedAnswer, Summary, Task, TaskPlace, TaskStatus,
-    Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
+    Machine, Message, NewEvent, Notice, PlanPart, Progress, Repository, SavedAnswer, Summary, Task, TaskPlace,
+    TaskStatus, Template, Workflow, WorkflowQuery, Workspace, WorkspaceQuery, Worktree,
 };
 use waypost_core::store::Tx;
 use waypost_core::time::Timestamp;
@@ -195,6 +195,15 @@ impl Tx for SqlTx<'_> {
 
     fn task_list_by_id(&mut self, ids: &[TaskId]) -> Result<Vec<Task>> {
         self.all_in(sql::TASK_LIST_BY_ID, &ids)
+    }
+
+    fn task_list_part(&mut self, part: &PlanPart) -> Result<Vec<Task>> {
+        self.all(sql::TASK_LIST_PART, &sql::plan_part(part))
+    }
+
+    fn task_count_part(&mut self, part: &PlanPart) -> Result<u64> {
+        let [of_part @ .., _] = sql::plan_part(part);
+        self.number(sql::TASK_COUNT_PART, &of_part)
     }
 
     fn task_list_in_workflows(&mut self, workflows: &[WorkflowId]) -> Result<Vec<Task>> {

@@ -2,8 +2,8 @@
 
 use waypost_core::id::{RepositoryId, WorkflowId};
 use waypost_core::model::{
-    CandidateQuery, Candidates, EventQuery, JobQuery, JobStatus, TaskPlace, TaskStatus, WorkflowQuery, WorkflowStatus,
-    WorkspaceQuery, kind,
+    CandidateQuery, Candidates, EventQuery, JobQuery, JobStatus, PlanPart, TaskPlace, TaskStatus, WorkflowQuery,
+    WorkflowStatus, WorkspaceQuery, kind,
 };
 use waypost_core::page::Cursor;
 use waypost_core::store::{Store, Tx};
@@ -153,6 +153,16 @@ fn some_place(world: &World, dice: &mut Dice) -> TaskPlace {
     }
 }
 
+fn some_part(world: &World, dice: &mut Dice, limit: u32) -> PlanPart {
+    let task = dice.pick(&world.tasks);
+    PlanPart {
+        workflow_id: task.workflow_id.clone(),
+        statuses: dice.pick(&[vec![], vec![TaskStatus::Pending], vec![TaskStatus::Pending, TaskStatus::Failed]]),
+        after: dice.maybe(|_| (task.sequence, task.id.clone())),
+        limit,
+    }
+}
+
 /// Runs a random query and returns the result as text.
 fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
     let limit = dice.pick(&[0, 1, 3, 1_000, u32::MAX]);
@@ -195,7 +205,12 @@ fn query(tx: &mut dyn Tx, world: &World, dice: &mut Dice) -> String {
         }
         8 => format!("{:?}", tx.workflow_repository_list(&workflow.id).unwrap()),
         9 => format!("{:?}", tx.task_get(&task.id).unwrap()),
-        10 => format!("{:?} {:?}", tx.task_list(&workflow.id).unwrap(), tx.task_list_names(&workflow.id, 3).unwrap()),
+        10 => {
+            let part = some_part(world, dice, limit);
+            let (listed, counted) = (tx.task_list_part(&part).unwrap(), tx.task_count_part(&part).unwrap());
+            let names = tx.task_list_names(&workflow.id, 3).unwrap();
+            format!("{:?} {names:?} {listed:?} {counted}", tx.task_list(&workflow.id).unwrap())
+        }
         11 => format!("{:?}", tx.task_list_named(&task.name, limit).unwrap()),
         12 => {
             let place = some_place(world, dice);

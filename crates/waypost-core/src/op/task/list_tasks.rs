@@ -1,6 +1,5 @@
 //! Lists tasks: those of one workflow in plan order, or those of all live workflows.
 
-use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
@@ -9,13 +8,17 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{TaskId, WorkflowId, WorktreeId};
-use crate::model::{Task, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};
+use crate::model::{PlanPart, TaskStatus, Workflow, WorkflowQuery, WorkflowStatus};
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::page::{self, Cursor};
 use crate::time::Timestamp;
 use crate::work::claim::Scope;
 use crate::work::find::{self, ALL_REPOSITORIES};
+use crate::work::lease::Names;
 use crate::work::view::{self, TaskView};
+
+/// The largest number of tasks beyond the limit that is counted exactly: a list takes the same time in a store of any size.
+pub const MAX_COUNTED_TASKS: u64 = 10_000;
 
 /// Lists tasks: those of one workflow in plan order, or those of all live workflows.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -63,7 +66,7 @@ pub enum TaskPosition {
 pub struct TaskList {
     /// The tasks.
     pub tasks: Vec<TaskView>,
-    /// The number of tasks beyond the limit.
+    /// The number of tasks beyond the limit; 10,000 if there are more.
     pub more: u64,
     /// The position of the next page: `after` of the next call. Null on the last page.
     #[serde(default)]
@@ -79,84 +82,165 @@ impl Operation for ListTasks {
 
 impl StoreOperation for ListTasks {
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskList> {
+        page::fetched(self.limit)?;
+        if let Some(Cursor(TaskPosition::Claimable(..))) = &self.after {
+            return Err(Error::invalid("the cursor is of another list"));
+        }
         let any = (!self.here).then_some(ALL_REPOSITORIES);
         let scope = Scope::of(cx, None, self.worktree_id.as_ref(), self.repository.as_deref().or(any))?;
-        let here = cx.caller.worktree.id.clone();
-        let workflows = match &self.workflow {
-            Some(reference) => vec![find::workflow(cx, reference)?],
-            None => cx.tx.workflow_list(&WorkflowQuery {
-                statuses: WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
-                worktree_id: self.worktree_id.clone(),
-                limit: u32::MAX,
-                ..WorkflowQuery::default()
-            })?,
-        };
-        page::fetched(self.limit)?;
-        let created: BTreeMap<WorkflowId, Timestamp> =
-            workflows.iter().map(|workflow| (workflow.id.clone(), workflow.created_at)).collect();
-        let key = |task: &TaskView| {
-            let Task { id, workflow_id, sequence, .. } = &task.task;
-            let created_at = created.get(workflow_id).copied().unwrap_or(Timestamp::NEVER);
-            (Reverse((created_at, workflow_id.clone())), *sequence, id.clone())
-        };
-        let last = match self.after.clone() {
-            None => None,
-            Some(Cursor(TaskPosition::Planned(created_at, workflow, sequence, task))) => {
-                Some((Reverse((created_at, workflow)), sequence, task))
-            }
-            Some(Cursor(TaskPosition::Claimable(..))) => return Err(Error::invalid("the cursor is of another list")),
-        };
-        // All tasks of a workflow that comes before that of the cursor were on earlier pages.
-        let is_left = |workflow: &Workflow| {
-            let position = |(of_workflow, ..): &(Reverse<(Timestamp, WorkflowId)>, u32, TaskId)| {
-                Reverse((workflow.created_at, workflow.id.clone())) >= *of_workflow
-            };
-            last.as_ref().is_none_or(position)
-        };
-        let workflows: Vec<Workflow> = workflows.into_iter().filter(is_left).collect();
-        let is_counted = !self.claimable && !self.here && scope.includes_all_repositories();
-        let (read, uncounted) = if is_counted { self.split(cx, workflows)? } else { (workflows, 0) };
-        let mut tasks = Vec::new();
-        for task in view::tasks_in(cx, &read)? {
-            let is_wanted = (self.statuses.is_empty() || self.statuses.contains(&task.task.status))
-                && (!self.claimable || task.is_claimable)
-                && scope.includes_repository(task.repository_id())
-                && (!self.here || scope.includes(&here, &task.task, task.reach, task.repository_id()));
-            if is_wanted && last.as_ref().is_none_or(|last| key(&task) > *last) {
-                tasks.push(task);
-            }
-        }
-        let found = tasks.len();
-        let next = page::cut(&mut tasks, self.limit, |task| {
-            let (Reverse((created_at, workflow)), sequence, id) = key(task);
-            TaskPosition::Planned(created_at, workflow, sequence, id)
+        let is_plain = !self.claimable && !self.here && scope.includes_all_repositories();
+        let Found { workflows, mut tasks, counted } =
+            if is_plain { self.read_page(cx)? } else { self.read_all(cx, &scope)? };
+        let next = page::cut(&mut tasks, self.limit, |TaskView { task, .. }| {
+            let created_at = workflows.get(&task.workflow_id).map_or(Timestamp::NEVER, |workflow| workflow.created_at);
+            TaskPosition::Planned(created_at, task.workflow_id.clone(), task.sequence, task.id.clone())
         });
-        Ok(TaskList { more: (found - tasks.len()) as u64 + uncounted, tasks, next })
+        let more = (counted - tasks.len() as u64).min(MAX_COUNTED_TASKS);
+        Ok(TaskList { tasks, more, next })
     }
 }
 
+/// The tasks from the beginning of a page on.
+struct Found {
+    /// Their workflows.
+    workflows: BTreeMap<WorkflowId, Workflow>,
+    /// Those of the page and at least one more, if there is one.
+    tasks: Vec<TaskView>,
+    /// Their number, at least up to [`MAX_COUNTED_TASKS`] after the page.
+    counted: u64,
+}
+
 impl ListTasks {
-    /// Returns the first workflows, which have enough tasks for the page, and the number of tasks in the others. Counting
-    /// tasks reads an index; showing them also reads what they depend on, and who holds them.
-    fn split(&self, cx: &mut OpContext<'_>, mut workflows: Vec<Workflow>) -> Result<(Vec<Workflow>, u64)> {
-        if workflows.len() <= 1 {
-            return Ok((workflows, 0));
+    /// Reads all tasks. Some filters depend on more than a task.
+    fn read_all(&self, cx: &mut OpContext<'_>, scope: &Scope) -> Result<Found> {
+        let mut workflows = self.workflows_from_cursor(cx)?;
+        let last = workflows.last().map(|workflow| Cursor((workflow.created_at, workflow.id.clone())));
+        workflows.extend(self.workflows_after(cx, last, u32::MAX)?);
+        let here = cx.caller.worktree.id.clone();
+        let mut tasks = view::tasks_in(cx, &workflows)?;
+        tasks.retain(|view| {
+            let TaskView { task, reach, is_claimable, .. } = view;
+            (self.statuses.is_empty() || self.statuses.contains(&task.status))
+                && (!self.claimable || *is_claimable)
+                && scope.includes_repository(view.repository_id())
+                && (!self.here || scope.includes(&here, task, *reach, view.repository_id()))
+                && self.position_in(&task.workflow_id).is_none_or(|last| (task.sequence, task.id.clone()) > last)
+        });
+        Ok(Found { workflows: by_id(workflows), counted: tasks.len() as u64, tasks })
+    }
+
+    /// Reads the tasks of the page and one more, and counts those after them, until their number is large enough. Neither
+    /// depends on how many workflows and tasks there are.
+    fn read_page(&self, cx: &mut OpContext<'_>) -> Result<Found> {
+        let wanted = u64::from(self.limit) + 1;
+        let (mut workflows, mut tasks, mut counted) = (Vec::new(), Vec::new(), 0);
+        let mut chunk = self.workflows_from_cursor(cx)?;
+        // A workflow can have any number of tasks: few statements count many small ones, and not too many large ones.
+        let mut together = 4;
+        loop {
+            let mut parts = Vec::new();
+            for (workflow, count) in self.count(cx, &chunk)? {
+                if count > 0 && counted < wanted {
+                    parts.push(self.part(workflow, wanted - counted));
+                }
+                counted += count;
+            }
+            cx.tx.prefetch(&mut |tx| parts.iter().try_for_each(|part| tx.task_list_part(part).map(drop)))?;
+            for part in &parts {
+                tasks.extend(cx.tx.task_list_part(part)?);
+            }
+            workflows.append(&mut chunk);
+            if counted >= wanted.saturating_add(MAX_COUNTED_TASKS) {
+                break;
+            }
+            let last = workflows.last().map(|last: &Workflow| Cursor((last.created_at, last.id.clone())));
+            chunk = self.workflows_after(cx, last, together)?;
+            if chunk.is_empty() {
+                break;
+            }
+            together = together.saturating_mul(2);
         }
+        let workflows = by_id(workflows);
+        let names = Names::of(&cx.tx.agent_list()?);
+        Ok(Found { tasks: view::some_tasks(cx, tasks, &workflows, &names)?, workflows, counted })
+    }
+
+    /// Returns the workflow that the list is limited to, or else that of the cursor, in which the page begins.
+    fn workflows_from_cursor(&self, cx: &mut OpContext<'_>) -> Result<Vec<Workflow>> {
+        if let Some(reference) = &self.workflow {
+            return Ok(vec![find::workflow(cx, reference)?]);
+        }
+        let Some(Cursor(TaskPosition::Planned(_, workflow, ..))) = &self.after else { return Ok(Vec::new()) };
+        let is_listed = |workflow: &Workflow| {
+            !workflow.status.is_final() && self.worktree_id.as_ref().is_none_or(|id| workflow.worktree_id == *id)
+        };
+        Ok(cx.tx.workflow_get(workflow)?.filter(is_listed).into_iter().collect())
+    }
+
+    /// Returns the next live workflows, newest first: those after the last one, or else after that of the cursor.
+    fn workflows_after(
+        &self,
+        cx: &mut OpContext<'_>,
+        last: Option<Cursor<(Timestamp, WorkflowId)>>,
+        limit: u32,
+    ) -> Result<Vec<Workflow>> {
+        if self.workflow.is_some() {
+            return Ok(Vec::new());
+        }
+        let of_cursor = || match &self.after {
+            Some(Cursor(TaskPosition::Planned(created_at, workflow, ..))) => {
+                Some(Cursor((*created_at, workflow.clone())))
+            }
+            _ => None,
+        };
+        cx.tx.workflow_list(&WorkflowQuery {
+            statuses: WorkflowStatus::ALL.iter().copied().filter(|status| !status.is_final()).collect(),
+            worktree_id: self.worktree_id.clone(),
+            after: last.or_else(of_cursor),
+            limit,
+            ..WorkflowQuery::default()
+        })
+    }
+
+    /// Returns the number of tasks of each workflow that are not on earlier pages, in the same order.
+    fn count(&self, cx: &mut OpContext<'_>, workflows: &[Workflow]) -> Result<Vec<(WorkflowId, u64)>> {
         let ids: Vec<WorkflowId> = workflows.iter().map(|workflow| workflow.id.clone()).collect();
+        if let [only] = ids.as_slice()
+            && self.position_in(only).is_some()
+        {
+            return Ok(vec![(only.clone(), cx.tx.task_count_part(&self.part(only.clone(), u64::MAX))?)]);
+        }
         let mut counts: BTreeMap<WorkflowId, u64> = BTreeMap::new();
-        for (workflow, status, count) in cx.tx.task_count_in_workflows(&ids)? {
+        let counted = if ids.is_empty() { Vec::new() } else { cx.tx.task_count_in_workflows(&ids)? };
+        for (workflow, status, count) in counted {
             if self.statuses.is_empty() || self.statuses.contains(&status) {
                 *counts.entry(workflow).or_default() += count;
             }
         }
-        let count = |workflow: &Workflow| counts.get(&workflow.id).copied().unwrap_or_default();
-        // A part of the first workflow's tasks may have been on an earlier page. One more task shows that the page has a next.
-        let (mut found, mut read) = (0, workflows.len().min(1));
-        while read < workflows.len() && found <= u64::from(self.limit) {
-            found += count(&workflows[read]);
-            read += 1;
-        }
-        let others = workflows.split_off(read);
-        Ok((workflows, others.iter().map(count).sum()))
+        Ok(ids.into_iter().map(|id| (id.clone(), counts.get(&id).copied().unwrap_or_default())).collect())
     }
+
+    /// Returns the next tasks of a workflow.
+    fn part(&self, workflow: WorkflowId, limit: u64) -> PlanPart {
+        PlanPart {
+            statuses: self.statuses.clone(),
+            after: self.position_in(&workflow),
+            limit: u32::try_from(limit).unwrap_or(u32::MAX),
+            workflow_id: workflow,
+        }
+    }
+
+    /// Returns the last task of the page before, if it was of this workflow.
+    fn position_in(&self, workflow: &WorkflowId) -> Option<(u32, TaskId)> {
+        match &self.after {
+            Some(Cursor(TaskPosition::Planned(_, of, sequence, task))) if of == workflow => {
+                Some((*sequence, task.clone()))
+            }
+            _ => None,
+        }
+    }
+}
+
+fn by_id(workflows: Vec<Workflow>) -> BTreeMap<WorkflowId, Workflow> {
+    workflows.into_iter().map(|workflow| (workflow.id.clone(), workflow)).collect()
 }
