@@ -18,7 +18,7 @@ use crate::work::lease::Names;
 use crate::work::view::{self, TaskView};
 
 /// The largest number of tasks beyond the limit that is counted exactly: a list takes the same time in a store of any size.
-pub const MAX_COUNTED_TASKS: u64 = 10_000;
+pub const MAX_COUNTED_TASKS: u64 = 1_000;
 
 /// Lists tasks: those of one workflow in plan order, or those of all live workflows.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -66,7 +66,7 @@ pub enum TaskPosition {
 pub struct TaskList {
     /// The tasks.
     pub tasks: Vec<TaskView>,
-    /// The number of tasks beyond the limit; 10,000 if there are more.
+    /// The number of tasks beyond the limit; 1,000 if there are more.
     pub more: u64,
     /// The position of the next page: `after` of the next call. Null on the last page.
     #[serde(default)]
@@ -136,7 +136,7 @@ impl ListTasks {
         let (mut workflows, mut tasks, mut counted) = (Vec::new(), Vec::new(), 0);
         let mut chunk = self.workflows_from_cursor(cx)?;
         // A workflow can have any number of tasks: few statements count many small ones, and not too many large ones.
-        let mut together = 4;
+        let mut together = 2;
         loop {
             let mut parts = Vec::new();
             for (workflow, count) in self.count(cx, &chunk)? {
