@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use serde_json::{Value, json};
 use waypost_core::ledger::record::Record;
-use waypost_core::op;
+use waypost_core::{Error, op};
 use waypost_core::tables::{Datum, Row, Tables};
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::Plan;
@@ -24,10 +24,11 @@ pub(crate) fn operation(data: &[u8]) {
     let Some((number, body)) = data.split_first() else { return };
     let entry = &op::TABLE[usize::from(*number) % op::TABLE.len()];
     let Ok(arguments) = serde_json::from_slice::<Value>(body) else { return };
-    let Ok(decoded) = (entry.decode)(arguments) else { return };
-    let again = (entry.decode)(decoded.arguments.clone());
-    let again = again.unwrap_or_else(|error| panic!("{}: {}", entry.about.name, error.full_message()));
-    assert_eq!(again.arguments, decoded.arguments, "{}", entry.about.name);
+    let Ok(decoded) = (entry.decode)(&arguments) else { return };
+    let fail = |error: Error| -> Value { panic!("{}: {}", entry.about.name, error.full_message()) };
+    let encoded = decoded.arguments().unwrap_or_else(fail);
+    let again = (entry.decode)(&encoded).and_then(|again| again.arguments()).unwrap_or_else(fail);
+    assert_eq!(again, encoded, "{}", entry.about.name);
 }
 
 /// A line of a batch is a change, or an error in one line.

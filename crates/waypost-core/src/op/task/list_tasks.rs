@@ -134,9 +134,8 @@ impl ListTasks {
     fn read_page(&self, cx: &mut OpContext<'_>) -> Result<Found> {
         let wanted = u64::from(self.limit) + 1;
         let (mut workflows, mut tasks, mut counted) = (Vec::new(), Vec::new(), 0);
-        let mut chunk = self.workflows_from_cursor(cx)?;
         // A workflow can have any number of tasks: few statements count many small ones, and not too many large ones.
-        let mut together = 2;
+        let (mut chunk, mut asked) = (self.workflows_from_cursor(cx)?, 1_u32);
         loop {
             let mut parts = Vec::new();
             for (workflow, count) in self.count(cx, &chunk)? {
@@ -149,16 +148,14 @@ impl ListTasks {
             for part in &parts {
                 tasks.extend(cx.tx.task_list_part(part)?);
             }
+            let is_last = asked > 1 && chunk.len() < asked as usize;
             workflows.append(&mut chunk);
-            if counted >= wanted.saturating_add(MAX_COUNTED_TASKS) {
+            if is_last || counted >= wanted.saturating_add(MAX_COUNTED_TASKS) {
                 break;
             }
+            asked = asked.saturating_mul(2);
             let last = workflows.last().map(|last: &Workflow| Cursor((last.created_at, last.id.clone())));
-            chunk = self.workflows_after(cx, last, together)?;
-            if chunk.is_empty() {
-                break;
-            }
-            together = together.saturating_mul(2);
+            chunk = self.workflows_after(cx, last, asked)?;
         }
         let workflows = by_id(workflows);
         let names = Names::of(&cx.tx.agent_list()?);
