@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
 use serde_json::{Value, json};
+use waypost::ops::issue::batch::decode_line;
 use waypost_core::ledger::record::Record;
-use waypost_core::{Error, op};
 use waypost_core::tables::{Datum, Row, Tables};
 use waypost_core::time::Timestamp;
 use waypost_core::work::plan::Plan;
 use waypost_core::work::template as templates;
 use waypost_core::yaml;
-use waypost::ops::issue::batch::decode_line;
+use waypost_core::{Error, op};
 use waypost_import::issues::{self, Format, Source};
 use waypost_import::workflows::{self, ImportContext, agentdb, caw, langgraph, pedrocli};
 
@@ -62,7 +62,8 @@ pub(crate) fn git_settings(data: &[u8]) {
             }
         }
         for (key, value) in of_repository {
-            if !is_program(key) || value.is_empty() || value.starts_with("git-lfs ") || of_user.get(key) == Some(&value) {
+            if !is_program(key) || value.is_empty() || value.starts_with("git-lfs ") || of_user.get(key) == Some(&value)
+            {
                 continue;
             }
             let last = overrides.iter().rev().find(|(known, _)| known == key);
