@@ -15,5 +15,7 @@ mod tool_locks;
 
 pub use draft::Draft;
 pub use file::{LedgerFile, LedgerLocks};
-pub use index::{COMMON_WORDS, Counts, Filter, Index, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
+pub use index::{
+    COMMON_WORDS, Counts, Damage, Filter, Index, IndexedIssue, Order, Position, Range, Sort, Summary, Window,
+};
 pub use ledgers::Ledgers;

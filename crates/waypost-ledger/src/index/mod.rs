@@ -27,11 +27,11 @@ use waypost_core::{Error, Result};
 
 pub(crate) use apply::Updated;
 pub(crate) use lines::KnownLines;
-pub use query::{Counts, Filter, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
+pub use query::{Counts, Damage, Filter, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
 pub use search::COMMON_WORDS;
 
 /// Format version; incremented when tables or their meaning change.
-const FORMAT: u32 = 9;
+const FORMAT: u32 = 10;
 
 /// How long SQLite waits for another process that is committing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -40,6 +40,8 @@ const FLAGS: OpenFlags = OpenFlags::SQLITE_OPEN_READ_WRITE
     .union(OpenFlags::SQLITE_OPEN_NO_MUTEX)
     .union(OpenFlags::SQLITE_OPEN_NOFOLLOW)
     .union(OpenFlags::SQLITE_OPEN_EXRESCODE);
+
+const BEGIN: &str = "BEGIN";
 
 /// An index of the issues of all ledgers.
 pub struct Index {
@@ -53,6 +55,9 @@ pub struct Index {
     /// The number of steps that SQLite needed for all statements so far.
     #[cfg(test)]
     steps: Cell<u64>,
+    /// The last statement that was counted.
+    #[cfg(test)]
+    last_sql: std::cell::RefCell<String>,
 }
 
 /// How an index failed.
@@ -65,10 +70,11 @@ pub(crate) enum Failure {
 }
 
 impl Index {
-    /// Opens the index that a link points to. Returns `None` if no usable index exists.
+    /// Opens the index that a link points to, and begins a read transaction. Returns `None` if no usable index exists.
     pub(crate) fn open(link: &Path, terms: &Terms) -> Option<Index> {
         let connection = Connection::open_with_flags(file_of(link)?, FLAGS).ok()?;
         prepare(&connection).ok()?;
+        connection.prepare_cached(BEGIN).and_then(|mut begin| begin.execute([])).ok()?;
         let about = connection
             .prepare_cached("SELECT identity, salt FROM about")
             .and_then(|mut about| about.query_row([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))));
@@ -116,6 +122,8 @@ impl Index {
             only_ledger: Cell::new(None),
             #[cfg(test)]
             steps: Cell::new(0),
+            #[cfg(test)]
+            last_sql: std::cell::RefCell::default(),
         }
     }
 
@@ -131,6 +139,7 @@ impl Index {
     fn count_steps(&self, statement: &rusqlite::Statement<'_>) {
         let steps = statement.reset_status(rusqlite::StatementStatus::VmStep);
         self.steps.set(self.steps.get() + u64::try_from(steps).unwrap_or_default());
+        self.last_sql.replace(statement.expanded_sql().unwrap_or_default());
     }
 
     /// Returns the vocabulary and rules of the ledgers.
@@ -154,13 +163,18 @@ impl Index {
         self.failure.get()
     }
 
-    /// Begins a read transaction: all queries until [`Self::end`] see one snapshot.
+    /// Begins a read transaction, unless one is open: all queries until [`Self::end`] see one snapshot.
     pub(crate) fn begin(&self) -> Result<()> {
-        self.run("BEGIN")
+        if self.connection.is_autocommit() { self.run(BEGIN) } else { Ok(()) }
     }
 
-    /// Begins an exclusive write transaction, until [`Self::commit`] or [`Self::end`].
+    /// Begins an exclusive write transaction, until [`Self::commit`] or [`Self::end`]. Ends a read transaction first.
     pub(crate) fn begin_change(&self) -> Result<()> {
+        self.end();
+        // Without a boot id we cannot detect that a power cut tore the index.
+        let synchronous =
+            if waypost_fs::boot_id().is_some() { "PRAGMA synchronous = OFF" } else { "PRAGMA synchronous = FULL" };
+        self.sql(|connection| connection.execute_batch(synchronous))?;
         self.run("BEGIN IMMEDIATE")
     }
 
@@ -253,10 +267,7 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     ] {
         connection.set_db_config(setting, on)?;
     }
-    // Without a boot id we cannot detect that a power cut tore the index.
-    let synchronous =
-        if waypost_fs::boot_id().is_some() { "PRAGMA synchronous = OFF" } else { "PRAGMA synchronous = FULL" };
-    connection.execute_batch(synchronous)
+    Ok(())
 }
 
 /// Returns the file that a link points to, in the same directory.

@@ -304,6 +304,15 @@ pub struct Counts {
     pub blocked: usize,
 }
 
+/// What is wrong with the ledgers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Damage {
+    /// Number of lines that could not be read.
+    pub unread_lines: usize,
+    /// Number of ledgers with conflict markers.
+    pub conflicted_ledgers: usize,
+}
+
 /// A condition under construction, and its values.
 #[derive(Default)]
 pub(super) struct Condition {
@@ -441,9 +450,11 @@ impl Index {
             |row| row.get::<_, String>(0),
         )?;
         let found = issue_id::resolve(ids.iter().map(String::as_str), prefix).map(str::to_owned);
-        found.map_err(|error| match self.unread() {
-            Ok(0) | Err(_) => error,
-            Ok(lines) => error.hint(format!("{lines} lines of the ledger cannot be read: way doctor")),
+        found.map_err(|error| match self.damage() {
+            Ok(Damage { unread_lines: 0, .. }) | Err(_) => error,
+            Ok(Damage { unread_lines, .. }) => {
+                error.hint(format!("{unread_lines} lines of the ledger cannot be read: way doctor"))
+            }
         })
     }
 
@@ -838,14 +849,12 @@ impl Index {
         self.counters(Kind::OpenLabel)
     }
 
-    /// Returns how many lines of the ledgers could not be read.
-    pub fn unread(&self) -> Result<usize> {
-        Ok(self.one("SELECT sum(unread) FROM ledger", [], |row| row.get::<_, Option<usize>>(0))?.flatten().unwrap_or(0))
-    }
-
-    /// Returns how many ledgers have conflict markers.
-    pub fn conflicted(&self) -> Result<usize> {
-        Ok(self.one("SELECT count(*) FROM ledger WHERE conflicted", [], |row| row.get(0))?.unwrap_or_default())
+    /// Returns what is wrong with the ledgers.
+    pub fn damage(&self) -> Result<Damage> {
+        let sql = "SELECT coalesce(sum(unread), 0), coalesce(sum(conflicted), 0) FROM ledger";
+        let damage =
+            self.one(sql, [], |row| Ok(Damage { unread_lines: row.get(0)?, conflicted_ledgers: row.get(1)? }))?;
+        Ok(damage.unwrap_or_default())
     }
 
     /// Returns a number that grows with every change of any ledger.

@@ -92,6 +92,23 @@ fn queries_with_a_limit_cost_the_same_with_eight_times_as_many_issues() {
 }
 
 #[test]
+fn the_commonest_lists_read_only_their_index() {
+    let (index, _) = index(SMALL);
+    let all = || Filter::default();
+    let queries: [(&str, Query); 3] = [
+        ("issue_ready", Box::new(|index| drop(index.ready(NOW, Some(20)).unwrap()))),
+        ("issue_ready", Box::new(|index| drop(index.ready_except(Some(1), NOW, Some(20)).unwrap()))),
+        ("issue_open", Box::new(move |index| drop(index.list(&all(), Sort::Priority, false, Some(20)).unwrap()))),
+    ];
+    for (name, query) in &queries {
+        query(&index);
+        let sql = format!("EXPLAIN QUERY PLAN {}", index.last_sql.borrow());
+        let plan: Vec<String> = index.all(&sql, [], |row| row.get(3)).unwrap();
+        assert_eq!(plan, [format!("SCAN issue USING COVERING INDEX {name}")]);
+    }
+}
+
+#[test]
 fn a_list_with_a_rare_filter_costs_as_much_as_what_it_finds() {
     let (index, _) = index(LARGE);
     let by_label = Filter { labels: vec!["rare".to_owned()], closed: true, ..Filter::default() };

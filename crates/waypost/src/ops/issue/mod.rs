@@ -305,13 +305,12 @@ fn check_limit(limit: usize) -> Result<()> {
 
 /// Reads the index. Returns warnings about conflict markers and unreadable lines too.
 pub(super) fn read_index<T>(ledger: &Ledger, mut read: impl FnMut(&Index) -> Result<T>) -> Result<(T, Vec<String>)> {
-    let (answer, unread, conflicted) =
-        ledger.with_index(|index| Ok((read(index)?, index.unread()?, index.conflicted()?)))?;
+    let (answer, damage) = ledger.with_index(|index| Ok((read(index)?, index.damage()?)))?;
     let mut warnings = Vec::new();
-    if conflicted > 0 {
+    if damage.conflicted_ledgers > 0 {
         warnings.push("the ledger has conflict markers and is read as if merged; run way resolve".to_owned());
     }
-    match unread {
+    match damage.unread_lines {
         0 => {}
         1 => warnings.push("1 line of the ledger cannot be read; run way doctor".to_owned()),
         lines => warnings.push(format!("{lines} lines of the ledger cannot be read; run way doctor")),
