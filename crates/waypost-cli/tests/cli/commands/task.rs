@@ -51,6 +51,20 @@ fn the_fields_of_a_task_are_updated_until_it_ends() {
 }
 
 #[test]
+fn a_list_counts_a_thousand_tasks_that_follow_and_lists_all_on_demand() {
+    let team = Team::new();
+    let plan = |number: usize| (0..number).map(|task| format!("t{task}: work\n")).collect::<String>();
+    let _ = team.fed("workflow create few --plan - --json", &plan(30)).data();
+    assert_eq!(team.way("task list --limit 10").stderr, "note: 20 more tasks; to list all: --limit 0\n");
+    let _ = team.fed("workflow create many --plan - --json", &plan(1_100)).data();
+    assert_eq!(team.way("task list --limit 10").stderr, "note: at least 1000 more tasks; to list all: --limit 0\n");
+    assert_eq!(team.way("task list --limit 140").stderr, "note: 990 more tasks; to list all: --limit 0\n");
+    let all = team.data("task list --limit 0");
+    assert_eq!(all.as_array().unwrap().len(), 1_130);
+    assert_eq!(all, team.data("task list --limit 1130"));
+}
+
+#[test]
 fn c4_every_refusal_of_a_claim_says_why() {
     let team = Team::new();
     let plan =

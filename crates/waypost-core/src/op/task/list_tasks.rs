@@ -88,7 +88,8 @@ impl StoreOperation for ListTasks {
         }
         let any = (!self.here).then_some(ALL_REPOSITORIES);
         let scope = Scope::of(cx, None, self.worktree_id.as_ref(), self.repository.as_deref().or(any))?;
-        let is_plain = !self.claimable && !self.here && scope.includes_all_repositories();
+        // Without a limit all tasks are read in any case, and all workflows at once need the fewest statements.
+        let is_plain = self.limit < u32::MAX && !self.claimable && !self.here && scope.includes_all_repositories();
         let Found { workflows, mut tasks, counted } =
             if is_plain { self.read_page(cx)? } else { self.read_all(cx, &scope)? };
         let next = page::cut(&mut tasks, self.limit, |TaskView { task, .. }| {
@@ -111,7 +112,7 @@ struct Found {
 }
 
 impl ListTasks {
-    /// Reads all tasks. Some filters depend on more than a task.
+    /// Reads all tasks, for a list without a limit, or with a filter that depends on more than a task.
     fn read_all(&self, cx: &mut OpContext<'_>, scope: &Scope) -> Result<Found> {
         let mut workflows = self.workflows_from_cursor(cx)?;
         let last = workflows.last().map(|workflow| Cursor((workflow.created_at, workflow.id.clone())));
