@@ -53,7 +53,7 @@ fn the_fields_of_a_task_are_updated_until_it_ends() {
 #[test]
 fn a_list_counts_a_thousand_tasks_that_follow_and_lists_all_on_demand() {
     let team = Team::new();
-    let plan = |number: usize| (0..number).map(|task| format!("t{task}: work\n")).collect::<String>();
+    let plan = |number: usize| (0..number).map(|task| format!("t{task}: work")).collect::<Vec<_>>().join("\n");
     let _ = team.fed("workflow create few --plan - --json", &plan(30)).data();
     assert_eq!(team.way("task list --limit 10").stderr, "note: 20 more tasks; to list all: --limit 0\n");
     let _ = team.fed("workflow create many --plan - --json", &plan(1_100)).data();
