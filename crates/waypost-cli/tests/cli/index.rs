@@ -118,7 +118,7 @@ fn a_write_reads_and_stores_little_of_a_large_ledger_and_the_next_command_reads_
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
-    write_many(&sandbox, &repo, 10_000);
+    write_many(&sandbox, &repo, 20_000);
     settle(&sandbox, &repo);
     let size = std::fs::metadata(repo.join(LEDGER)).unwrap().len();
     let bytes = |calls: &[String], file: &str| -> u64 {
