@@ -267,7 +267,7 @@ fn hostile_ledgers_do_no_harm() {
     assert!(run.stdout.contains("\"big\":123456789012345678901234567890,\"f\":1.10,"), "numbers keep their spelling");
     assert!(run.stdout.contains("1 line of the ledger cannot be read"), "the warning is part of the JSON answer");
     let run = sandbox.way(&repo, ["show", "a-2"]).fails(3);
-    assert!(run.stderr.contains("way doctor"), "{}", run.stderr);
+    assert!(run.stderr.contains("hint: 1 line of the ledger cannot be read: way doctor"), "{}", run.stderr);
     // A line too long to be read back is not written.
     let before = std::fs::read(&ledger).unwrap();
     let mut command = sandbox.way_command(&repo);

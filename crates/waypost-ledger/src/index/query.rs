@@ -7,7 +7,7 @@ use waypost_core::ledger::ready::{Explainer, Issues, NO_AUTO_CLAIM, Reason, Rule
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::{cycle, issue_id};
 use waypost_core::time::Timestamp;
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, words};
 
 use super::counters::Kind;
 use super::lines::label_to_text;
@@ -453,7 +453,7 @@ impl Index {
         found.map_err(|error| match self.damage() {
             Ok(Damage { unread_lines: 0, .. }) | Err(_) => error,
             Ok(Damage { unread_lines, .. }) => {
-                error.hint(format!("{unread_lines} lines of the ledger cannot be read: way doctor"))
+                error.hint(format!("{} of the ledger cannot be read: way doctor", words::count(unread_lines, "line")))
             }
         })
     }

@@ -21,7 +21,7 @@ use waypost_core::model::Lease;
 use waypost_core::op::Operation;
 use waypost_core::page::Cursor;
 use waypost_core::time::Timestamp;
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result, path_text, words};
 use waypost_ledger::{Index, Position, Summary, Window};
 
 use crate::claims::{self, Held};
@@ -310,10 +310,9 @@ pub(super) fn read_index<T>(ledger: &Ledger, mut read: impl FnMut(&Index) -> Res
     if damage.conflicted_ledgers > 0 {
         warnings.push("the ledger has conflict markers and is read as if merged; run way resolve".to_owned());
     }
-    match damage.unread_lines {
-        0 => {}
-        1 => warnings.push("1 line of the ledger cannot be read; run way doctor".to_owned()),
-        lines => warnings.push(format!("{lines} lines of the ledger cannot be read; run way doctor")),
+    if damage.unread_lines > 0 {
+        let lines = words::count(damage.unread_lines, "line");
+        warnings.push(format!("{lines} of the ledger cannot be read; run way doctor"));
     }
     Ok((answer, warnings))
 }
