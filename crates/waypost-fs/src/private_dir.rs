@@ -31,6 +31,8 @@ pub struct PrivateDir {
     path: PathBuf,
     /// The user's Waypost directory, which has the keys.
     user_dir: Option<PathBuf>,
+    /// Whether it is never created: see [`PrivateDir::existing`].
+    must_exist: bool,
 }
 
 impl Deref for PrivateDir {
@@ -49,7 +51,7 @@ impl AsRef<Path> for PrivateDir {
 
 impl From<PathBuf> for PrivateDir {
     fn from(path: PathBuf) -> Self {
-        PrivateDir { path, user_dir: None }
+        PrivateDir { path, user_dir: None, must_exist: false }
     }
 }
 
@@ -58,6 +60,18 @@ impl PrivateDir {
     #[must_use]
     pub fn with_user_dir(self, user_dir: Option<PathBuf>) -> Self {
         PrivateDir { user_dir, ..self }
+    }
+
+    /// Returns the same directory for a process that has used it before. If it is missing from then on, it was moved or deleted,
+    /// so [`PrivateDir::create`] fails instead of creating an empty one.
+    #[must_use]
+    pub fn existing(self) -> Self {
+        PrivateDir { must_exist: true, ..self }
+    }
+
+    /// Returns whether a process has used the directory before, and it is missing now.
+    pub fn is_lost(&self) -> bool {
+        self.must_exist && !self.path.exists()
     }
 
     /// Refuses a directory that this user's `way` did not create. One that does not exist or is empty is accepted: there is
@@ -102,7 +116,12 @@ impl PrivateDir {
         if self.has_known_key()? {
             return Ok(());
         }
-        create_private_dir(&self.path).map_err(|error| cannot_write(&self.path, error))?;
+        if !self.must_exist {
+            create_private_dir(&self.path).map_err(|error| cannot_write(&self.path, error))?;
+        } else if self.is_lost() {
+            return Err(Error::unavailable(format!("{} was moved or deleted", self.path.display()))
+                .hint("move it back, or start this process again"));
+        }
         self.write_key()
     }
 
@@ -236,6 +255,23 @@ mod tests {
         std::fs::rename(&*dir, elsewhere.join("private")).unwrap();
         write(&elsewhere.join("private/state.db"), "");
         private(&elsewhere, &home).check().unwrap();
+    }
+
+    #[test]
+    fn a_directory_that_was_in_use_is_not_created_again() {
+        let scratch = tempfile::tempdir().unwrap();
+        let dir = private(scratch.path(), &scratch.path().join("home"));
+        dir.create().unwrap();
+        let dir = dir.existing();
+        dir.create().unwrap();
+        let away = scratch.path().join("away");
+        std::fs::rename(&*dir, &away).unwrap();
+        assert!(dir.is_lost());
+        assert_eq!(dir.create().unwrap_err().kind(), Kind::Unavailable);
+        assert!(!dir.exists());
+        std::fs::rename(&away, &*dir).unwrap();
+        assert!(!dir.is_lost());
+        dir.create().unwrap();
     }
 
     #[test]

@@ -594,11 +594,9 @@ impl Place {
 
     /// Resolves the place again, because the user may have switched branches or changed settings.
     pub fn again(&self) -> Result<Place> {
-        Ok(Place {
-            needs_existing_store: self.needs_existing_store,
-            is_for_remote_callers: self.is_for_remote_callers,
-            ..Place::resolve(self.request.clone())?
-        })
+        let place =
+            Place { is_for_remote_callers: self.is_for_remote_callers, ..Place::resolve(self.request.clone())? };
+        Ok(if self.needs_existing_store { place.with_existing_store() } else { place })
     }
 
     /// Returns the same place for a server. Its callers name configured repositories, by id or name. A path would let them
@@ -619,10 +617,16 @@ impl Place {
     }
 
     /// Returns the same place for a process that has used its store before. If the store's file is missing from then on, it
-    /// was moved or deleted, so opening fails instead of creating an empty store.
+    /// was moved or deleted, so opening fails instead of creating an empty store, or a private directory for one.
     #[must_use]
     pub fn with_existing_store(&self) -> Place {
-        Place { needs_existing_store: true, ..self.clone() }
+        let mut place = Place { needs_existing_store: true, ..self.clone() };
+        if let Some(checkout) = &mut place.checkout
+            && matches!(self.store(), Ok(StoreChoice { location: Location::Sqlite(path), .. }) if path.starts_with(&checkout.private_dir))
+        {
+            checkout.private_dir = checkout.private_dir.clone().existing();
+        }
+        place
     }
 
     /// Returns whether opening the store may create its file.

@@ -139,6 +139,9 @@ impl Session {
                 }
                 (caller, None, is_known)
             }
+            Err(error) if place.checkout.as_ref().is_some_and(|checkout| checkout.private_dir.is_lost()) => {
+                return Err(error);
+            }
             // Reading needs no identity: random ids that are never written are enough.
             Err(error) => {
                 let ids = (RepositoryId::generate(&mut entropy), WorktreeId::generate(&mut entropy));

@@ -39,19 +39,22 @@ impl Checkout {
     /// Returns the repository's id, generating it on first use. Concurrent callers get the same id.
     pub fn ensure_repository_id(&self, entropy: &mut dyn Entropy) -> Result<RepositoryId> {
         self.private_dir.create()?;
-        ensure_repository_id(&self.private_dir, entropy)
+        ensure(&self.private_dir, REPOSITORY, || RepositoryId::generate(entropy))
     }
 
     /// Returns the worktree's id, generating it on first use. Concurrent callers get the same id.
     pub fn ensure_worktree_id(&self, entropy: &mut dyn Entropy) -> Result<WorktreeId> {
-        // It may be the same directory.
         self.private_dir.create()?;
-        ensure_worktree_id(&self.worktree_private_dir, entropy)
+        if self.worktree_private_dir != *self.private_dir {
+            return ensure_worktree_id(&self.worktree_private_dir, entropy);
+        }
+        ensure(&self.private_dir, WORKTREE, || WorktreeId::generate(entropy))
     }
 }
 
 /// Returns the repository's id in the user's directory, generating it on first use.
 pub fn ensure_repository_id(private_dir: &Path, entropy: &mut dyn Entropy) -> Result<RepositoryId> {
+    create(private_dir)?;
     ensure(private_dir, REPOSITORY, || RepositoryId::generate(entropy))
 }
 
@@ -68,8 +71,9 @@ pub fn is_adopted(private_dir: &Path) -> bool {
     private_dir.join(ADOPTED).exists()
 }
 
-/// Returns the worktree's id in the user's directory, generating it on first use.
+/// Returns the worktree's id in its own or the user's directory, generating it on first use.
 pub fn ensure_worktree_id(worktree_private_dir: &Path, entropy: &mut dyn Entropy) -> Result<WorktreeId> {
+    create(worktree_private_dir)?;
     ensure(worktree_private_dir, WORKTREE, || WorktreeId::generate(entropy))
 }
 
@@ -131,13 +135,17 @@ fn read<T: FromStr>(path: &Path) -> Result<Option<T>> {
     }
 }
 
+fn create(dir: &Path) -> Result<()> {
+    create_private_dir(dir)
+        .map_err(|error| Error::unavailable(format!("cannot create {}", dir.display())).because(error))
+}
+
+/// Returns the id in an existing directory, generating it on first use.
 fn ensure<T: FromStr + Display>(dir: &Path, name: &str, generate: impl FnOnce() -> T) -> Result<T> {
     let path = dir.join(name);
     if let Some(id) = read(&path)? {
         return Ok(id);
     }
-    create_private_dir(dir)
-        .map_err(|error| Error::unavailable(format!("cannot write {}", path.display())).because(error))?;
     let _lock = FileLock::acquire(&dir.join("lock"), LOCK_TIMEOUT)?;
     if let Some(id) = read(&path)? {
         return Ok(id);
