@@ -14,7 +14,7 @@ use waypost_core::ledger::record::Record;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result};
 use waypost_ledger::LedgerFile;
-use waypost_workspace::ledger_branch;
+use waypost_workspace::{Checkout, ledger_branch};
 
 use crate::config::{self, Layer, Value, key_named};
 use crate::place::{LEDGERS, LedgerHome, Place, ledger_in, separate_ledger};
@@ -176,7 +176,7 @@ pub(crate) fn hidden_issues(place: &Place) -> Result<Option<String>> {
     }
     let (Some(branch), Some(root)) = (checkout.main_branch(), &checkout.main_root) else { return Ok(None) };
     // Before the comparison: the note is shown once, even if the comparison fails.
-    let known = record_branch(place);
+    let known = record_branch(checkout, &branch);
     let (Some(former), Some(name)) = (known.as_deref(), path.strip_prefix(root).ok().and_then(Path::to_str)) else {
         return Ok(None);
     };
@@ -195,20 +195,20 @@ pub(crate) fn hidden_issues(place: &Place) -> Result<Option<String>> {
 
 /// Records the branch of the main worktree, unless one is recorded: a change of branch is for [`hidden_issues`] to note.
 pub(crate) fn record_first_branch(place: &Place) {
-    let checkout = place.checkout.as_ref();
-    if checkout.is_some_and(|checkout| !checkout.private_dir.join(BRANCH_FILE).exists()) {
-        record_branch(place);
+    if let Some(checkout) = &place.checkout
+        && !checkout.private_dir.join(BRANCH_FILE).exists()
+        && let Some(branch) = checkout.main_branch()
+    {
+        record_branch(checkout, &branch);
     }
 }
 
 /// Records the branch of the main worktree, and returns the one that was recorded before, if it was another one.
 #[expect(clippy::disallowed_methods, reason = "a lost or torn record costs a note, and need not cost a sync")]
-fn record_branch(place: &Place) -> Option<String> {
-    let checkout = place.checkout.as_ref()?;
-    let branch = checkout.main_branch()?;
+fn record_branch(checkout: &Checkout, branch: &str) -> Option<String> {
     let record = checkout.private_dir.join(BRANCH_FILE);
     let known = std::fs::read_to_string(&record).ok().map(|known| known.trim_end().to_owned());
-    if known.as_ref() == Some(&branch) {
+    if known.as_deref() == Some(branch) {
         return None;
     }
     checkout.private_dir.create().ok()?;

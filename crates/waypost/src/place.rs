@@ -922,7 +922,8 @@ pub(crate) fn ledger_in(root: &Path) -> (PathBuf, bool) {
 /// Refuses a repository that another user owns, as git does: that user controls its configuration.
 pub(crate) fn check_owner(checkout: &Checkout) -> Result<()> {
     let user = rustix::process::geteuid().as_raw();
-    let roots = checkout.root.iter().chain(&checkout.main_root);
+    let linked = checkout.root.iter().filter(|_| !checkout.is_main());
+    let roots = linked.chain(&checkout.main_root);
     // Each of these says where everything else is.
     let entries = roots.flat_map(|root| ["", ".git", ".jj", ".hg", ".sl", DOT_DIR].map(|name| root.join(name)));
     for path in entries.chain([checkout.shared_dir.clone()]) {

@@ -1,11 +1,14 @@
 //! A checkout as found on disk, and its worktrees.
 
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
 use waypost_core::model::Vcs;
 use waypost_core::{Result, path_text};
 use waypost_fs::{FileLock, PrivateDir};
+
+use super::config_file::ConfigFile;
 
 /// A checkout, as found on disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,6 +35,8 @@ pub struct Checkout {
     pub remote_url: Option<String>,
     /// The default branch, as far as it is known offline.
     pub default_branch: Option<String>,
+    /// The configuration in `git_dir`, as it was when the checkout was found.
+    pub(crate) git_config: Arc<ConfigFile>,
 }
 
 impl Checkout {

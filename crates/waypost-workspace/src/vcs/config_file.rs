@@ -3,6 +3,7 @@
 //! Supports only as much as detection needs. It does not follow `include.path`, because a repository could point it at
 //! any file of the user.
 
+use std::fmt;
 use std::path::Path;
 
 use waypost_core::Result;
@@ -10,8 +11,15 @@ use waypost_core::Result;
 use super::probe::if_present;
 
 /// The assignments of a configuration file, in order.
-#[derive(Debug, Default, PartialEq, Eq)]
+#[derive(Default, PartialEq, Eq)]
 pub(crate) struct ConfigFile(Vec<(String, String)>);
+
+/// Shows only the keys: a URL may contain a password.
+impl fmt::Debug for ConfigFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_list().entries(self.0.iter().map(|(key, _)| key)).finish()
+    }
+}
 
 impl ConfigFile {
     /// Reads a file; a missing or unreadable file has no assignments.

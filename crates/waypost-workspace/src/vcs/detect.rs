@@ -2,6 +2,7 @@
 
 use std::ffi::OsStr;
 use std::path::Path;
+use std::sync::Arc;
 
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
@@ -97,6 +98,7 @@ fn without_vcs(root: &Path) -> Checkout {
         branch: None,
         remote_url: None,
         default_branch: None,
+        git_config: Arc::default(),
     }
 }
 

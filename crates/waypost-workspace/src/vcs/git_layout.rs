@@ -4,6 +4,7 @@ use std::ffi::OsStr;
 use std::fs::Metadata;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use waypost_core::ledger::role::Remote;
 use waypost_core::model::Vcs;
@@ -160,9 +161,8 @@ pub(crate) fn remote_url(config: &ConfigFile) -> Option<String> {
     config.get("remote.origin.url").map(url_text::without_password)
 }
 
-/// Returns the remotes of a repository. Their URLs may contain passwords.
-pub(crate) fn remotes(common_dir: &Path) -> Vec<Remote> {
-    let config = ConfigFile::read(&common_dir.join("config"));
+/// Returns the remotes that a configuration names. Their URLs may contain passwords.
+pub(crate) fn remotes(config: &ConfigFile) -> Vec<Remote> {
     let text = |key: String| config.get(&key).map(str::to_owned);
     let remote = |name: &str| {
         let url = text(format!("remote.{name}.url"))?;
@@ -204,14 +204,12 @@ struct Layout {
     /// The git directory that all worktrees share.
     common_dir: PathBuf,
     /// The configuration of the main worktree.
-    config: ConfigFile,
+    config: Arc<ConfigFile>,
 }
 
 impl Layout {
+    /// Reads the layout of a directory that [`is_git_dir`].
     fn read(git_dir: &Path, common_dir: Option<&Path>) -> Result<Layout> {
-        if !is_git_dir(git_dir)? {
-            return Err(Error::unavailable(format!("{} is not a git repository", git_dir.display())));
-        }
         let git_dir = canonical(git_dir)?;
         let file = git_dir.join("commondir");
         let common_dir = match (common_dir, if_present(&file, std::fs::read(&file))?) {
@@ -223,7 +221,7 @@ impl Layout {
         if config.is_true("extensions.worktreeconfig") {
             config = config.merged_with(ConfigFile::load(&common_dir.join("config.worktree"))?);
         }
-        Ok(Layout { git_dir, common_dir, config })
+        Ok(Layout { git_dir, common_dir, config: config.into() })
     }
 
     fn is_linked(&self) -> bool {
@@ -273,6 +271,7 @@ impl Layout {
             branch: root.as_ref().and_then(|_| branch(&self.git_dir)),
             remote_url: remote_url(&self.config),
             default_branch,
+            git_config: Arc::clone(&self.config),
             name,
             root,
             main_root,

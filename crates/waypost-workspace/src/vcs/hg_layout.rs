@@ -3,6 +3,7 @@
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text, url_text};
@@ -86,6 +87,7 @@ fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
         branch: branch(vcs, own),
         remote_url: config.get("paths.default").map(url_text::without_password),
         default_branch: (vcs == Vcs::Hg).then(|| "default".to_owned()),
+        git_config: Arc::default(),
         shared_dir,
     })
 }

@@ -44,8 +44,8 @@ impl Checkout {
 
     /// Returns the remotes of the repository.
     pub fn remotes(&self) -> Vec<Remote> {
-        if let Some(git_dir) = &self.git_dir {
-            return git_layout::remotes(git_dir);
+        if self.git_dir.is_some() {
+            return git_layout::remotes(&self.git_config);
         }
         let remote = |url: &String| Remote { name: "origin".to_owned(), url: url.clone(), push_url: None };
         self.remote_url.iter().map(remote).collect()
@@ -53,7 +53,7 @@ impl Checkout {
 
     /// Returns the value of a key in the repository's own git configuration.
     pub fn git_setting(&self, key: &str) -> Option<String> {
-        git_layout::setting(self.git_dir.as_deref()?, None, key)
+        self.git_config.get(key).map(str::to_owned)
     }
 
     /// Lists the worktrees that the version control system has on record, and this one.

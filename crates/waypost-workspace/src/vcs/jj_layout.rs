@@ -55,6 +55,7 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
         branch: None,
         remote_url: git_layout::remote_url(&config),
         default_branch: git_dir.as_deref().and_then(git_layout::default_branch),
+        git_config: config.into(),
         shared_dir,
         git_dir,
     }))

@@ -4,6 +4,7 @@
 //! with secrets are passed to git in its environment and written nowhere.
 
 use serde::{Deserialize, Serialize};
+use waypost_core::ledger::role::Remote;
 use waypost_core::{Error, Result};
 
 use super::files_lock::lock_files;
@@ -12,6 +13,7 @@ use super::model::{Plan, Strategy};
 use super::overlay::enter;
 use super::plan::{absolute_url, resolve};
 use super::repair::ensure_usable;
+use crate::vcs::config_file::ConfigFile;
 use crate::vcs::git_layout;
 use crate::vcs::run::{self, Git, NetworkOptions, Tool, UPLOAD_PACK};
 
@@ -134,7 +136,7 @@ fn branch_ref(git: &Git, branch: &str) -> Result<String> {
 
 /// Returns whether a workspace's work can be pushed: its source has a remote `origin`.
 pub fn has_remote(plan: &Plan) -> bool {
-    let remotes = plan.git_dir.as_deref().map(git_layout::remotes).unwrap_or_default();
+    let remotes = remotes(plan);
     remotes.iter().any(|remote| remote.name == "origin") || (plan.git_dir.is_none() && plan.origin.is_some())
 }
 
@@ -245,11 +247,17 @@ pub(super) fn borrowing(tool: Tool, plan: &Plan) -> Tool {
     tool.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects)
 }
 
+/// Returns the remotes of the source, as its configuration names them now.
+fn remotes(plan: &Plan) -> Vec<Remote> {
+    let config = plan.git_dir.as_ref().map(|dir| ConfigFile::read(&dir.join("config")));
+    git_layout::remotes(&config.unwrap_or_default())
+}
+
 /// Git on the mirror, with the real remote.
 fn with_remote(plan: &Plan, url: Option<&str>, is_push: bool) -> Result<Git> {
     let store = store_of(plan)?;
     // The source's own configuration may have a URL with a secret, which is not copied.
-    let remotes = plan.git_dir.as_deref().map(git_layout::remotes).unwrap_or_default();
+    let remotes = remotes(plan);
     let known = remotes.iter().find(|remote| remote.name == "origin");
     let known = known.map(|remote| remote.push_url.as_ref().filter(|_| is_push).unwrap_or(&remote.url).as_str());
     let known = known.zip(plan.source.as_deref()).map(|(url, source)| absolute_url(url, source));
