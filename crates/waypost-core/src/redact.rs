@@ -82,6 +82,18 @@ const FORMATS: &[Format] = &[
     format("Bearer ", 20, is_bearer),
 ];
 
+/// A secret in a text.
+struct Span {
+    /// Where the prefix begins by which it is recognized.
+    at: usize,
+    /// Where the secret itself begins.
+    begin: usize,
+    /// Where it ends.
+    end: usize,
+    /// Whether it is a private key.
+    is_key: bool,
+}
+
 /// The values that are secret, beside the known formats.
 #[derive(Clone, Default)]
 pub struct Secrets(Arc<[String]>);
@@ -163,20 +175,29 @@ impl Secrets {
         }
     }
 
-    /// Returns the secrets in a text, without the prefixes by which they are recognized.
-    fn spans(&self, bytes: &[u8]) -> Vec<(usize, usize)> {
+    /// Returns the secrets in a text.
+    fn spans(&self, bytes: &[u8]) -> Vec<Span> {
         let mut spans = Vec::new();
-        let mut at = 0;
-        while at < bytes.len() {
-            match self.span_at(bytes, at) {
-                Some((begin, end)) => {
-                    spans.push((begin, end));
-                    at = end.max(at + 1);
-                }
-                None => at += 1,
-            }
-        }
+        self.add_spans(bytes, 0, bytes.len(), &mut spans);
         spans
+    }
+
+    /// Adds the secrets that begin, with their prefixes, in a part of a text. Returns where the last one ends, or 0.
+    fn add_spans(&self, bytes: &[u8], from: usize, until: usize, spans: &mut Vec<Span>) -> usize {
+        let (mut at, mut last) = (from, 0);
+        while at < until {
+            let Some((begin, end)) = self.span_at(bytes, at) else {
+                at += 1;
+                continue;
+            };
+            // The part before it, such as the user in a URL, may contain another one.
+            let after = self.add_spans(bytes, at + 1, begin, spans);
+            let is_key = bytes[at..].starts_with(KEY_BEGIN) && begin > at;
+            spans.push(Span { at, begin, end, is_key });
+            last = end.max(after);
+            at = last.max(at + 1);
+        }
+        last
     }
 
     /// Returns the secret that begins, with its prefix, at an offset.
@@ -213,19 +234,19 @@ impl Secrets {
     }
 
     /// Returns where to cut a text, at an offset or before it, so that no secret that is complete is cut.
-    fn uncut(&self, bytes: &[u8], until: usize) -> usize {
-        let mut at = 0;
-        while at < until {
-            let span = self.span_at(bytes, at);
-            let is_key = bytes[at..].starts_with(KEY_BEGIN);
-            match span {
-                // A private key may be cut, and a token without an end must not fill the memory.
-                Some((begin, end)) if end > until && !is_key && (begin == at || until - at <= MAX_HELD_BYTES) => {
-                    return at;
-                }
-                Some((_, end)) => at = end.max(at + 1),
-                None => at += 1,
-            }
+    fn uncut(&self, bytes: &[u8], mut until: usize) -> usize {
+        let mut spans = Vec::new();
+        self.add_spans(bytes, 0, until, &mut spans);
+        let is_cut = |span: &Span, until: usize| match until.checked_sub(span.at) {
+            None | Some(0) => false,
+            // A private key may be cut, but not its first line.
+            Some(_) if span.is_key => until < span.begin,
+            // A token without an end must not fill the memory.
+            Some(size) => until < span.end && (span.begin == span.at || size <= MAX_HELD_BYTES),
+        };
+        // Where one begins may be within the prefix of another.
+        while let Some(at) = spans.iter().filter(|span| is_cut(span, until)).map(|span| span.at).min() {
+            until = at;
         }
         until
     }
@@ -266,13 +287,17 @@ fn find(bytes: &[u8], wanted: &[u8]) -> Option<usize> {
     bytes.windows(wanted.len()).position(|window| window == wanted)
 }
 
-fn replace(bytes: &[u8], spans: &[(usize, usize)]) -> Vec<u8> {
+fn replace(bytes: &[u8], spans: &[Span]) -> Vec<u8> {
     let mut redacted = Vec::with_capacity(bytes.len());
     let mut last = 0;
-    for (begin, end) in spans {
-        redacted.extend_from_slice(&bytes[last..*begin]);
-        redacted.extend_from_slice(REDACTED.as_bytes());
-        last = *end;
+    for span in spans {
+        // The one before may reach into it.
+        let begin = span.begin.max(last);
+        if begin < span.end {
+            redacted.extend_from_slice(&bytes[last..begin]);
+            redacted.extend_from_slice(REDACTED.as_bytes());
+            last = span.end;
+        }
     }
     redacted.extend_from_slice(&bytes[last..]);
     redacted
@@ -327,9 +352,7 @@ impl Redactor {
         }
         let spans = self.secrets.spans(ready);
         // Only a private key without its end reaches the end of the part.
-        if let Some((begin, end)) = spans.last() {
-            self.is_in_key = *end == ready.len() && ready[..*begin].ends_with(KEY_TITLE_END);
-        }
+        self.is_in_key = spans.iter().any(|span| span.is_key && span.end == ready.len());
         replace(ready, &spans)
     }
 }
@@ -393,6 +416,43 @@ mod tests {
         assert!(secrets.redact_json(&mut value, &["command"]));
         assert_eq!(value, serde_json::json!({ "a": [REDACTED], "command": "hunter22-canary", "n": 1 }));
         assert!(!secrets.redact_json(&mut value, &["command"]));
+    }
+
+    #[test]
+    fn a_secret_in_the_prefix_of_another_is_redacted() {
+        let secrets = Secrets::new(["hunter22-canary".to_owned()]);
+        let token = format!("ghp_{}", "0123456789".repeat(4));
+        for (text, redacted) in [
+            ("https://hunter22-canary:x-oauth-basic@host/r".to_owned(), "https://[redacted]:[redacted]@host/r"),
+            (format!("https://{token}:x-oauth-basic@host/r"), "https://ghp_[redacted]:[redacted]@host/r"),
+            (format!("https://{token}@host/r"), "https://ghp_[redacted]@host/r"),
+            (
+                "-----BEGIN hunter22-canary PRIVATE KEY-----\nMII\n-----END x".to_owned(),
+                "-----BEGIN [redacted] PRIVATE KEY-----[redacted]-----END x",
+            ),
+        ] {
+            assert_eq!(secrets.redact(&text), redacted);
+            for cut in 0..text.len() {
+                let mut redactor = Redactor::new(secrets.clone());
+                let mut written = redactor.push(&text.as_bytes()[..cut]);
+                written.extend(redactor.push(&text.as_bytes()[cut..]));
+                written.extend(redactor.finish());
+                assert_eq!(String::from_utf8(written).unwrap(), redacted, "cut at {cut}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_value_that_reaches_from_the_first_line_of_a_key_into_the_key_hides_the_rest_too() {
+        let value = "KEY-----\nfirst";
+        let mut redactor = Redactor::new(Secrets::new([value.to_owned()]));
+        let mut written = redactor.push(b"-----BEGIN PRIVATE KEY-----\nfirst");
+        written.extend(redactor.push(b"second\nthird\n-----END"));
+        written.extend(redactor.push(b" PRIVATE KEY-----\n"));
+        written.extend(redactor.finish());
+        let written = String::from_utf8(written).unwrap();
+        assert!(!written.contains("second") && !written.contains("third") && !written.contains(value), "{written}");
+        assert!(written.ends_with("-----END PRIVATE KEY-----\n"), "{written}");
     }
 
     #[test]

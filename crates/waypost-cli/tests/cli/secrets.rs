@@ -20,6 +20,7 @@ fn canaries() -> Vec<(&'static str, String)> {
         ("wayt_", digits.repeat(4)),
         ("wpj_", format!("fedcba98{}", digits.repeat(3))),
         ("https://me:", "passwordcanary@example.org/".to_owned()),
+        ("https://gho_", format!("usercanary{digits}{digits}:x-oauth-basic@example.org/")),
         ("-----BEGIN PRIVATE KEY-----\n", format!("keycanary{digits}\n-----END PRIVATE KEY-----")),
         ("", VALUE.to_owned()),
     ]
@@ -35,8 +36,8 @@ fn leaks(dir: &Path) -> Vec<(PathBuf, String)> {
     for file in files(dir) {
         let content = std::fs::read(&file).unwrap_or_default();
         for (_, secret) in canaries() {
-            // The end of a key, and the host behind a password, are no secrets.
-            let secret = secret.split(['@', '\n']).next().unwrap().to_owned();
+            // The end of a key, and what follows a user or a password in a URL, are no secrets.
+            let secret = secret.split([':', '@', '\n']).next().unwrap().to_owned();
             if content.windows(secret.len()).any(|part| part == secret.as_bytes()) {
                 found.push((file.clone(), secret));
             }
