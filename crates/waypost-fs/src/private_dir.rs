@@ -119,8 +119,9 @@ impl PrivateDir {
         if !self.must_exist {
             create_private_dir(&self.path).map_err(|error| cannot_write(&self.path, error))?;
         } else if self.is_lost() {
-            return Err(Error::unavailable(format!("{} was moved or deleted", self.path.display()))
-                .hint("move it back, or start this process again"));
+            let path = self.path.display();
+            return Err(Error::unavailable(format!("{path} is gone: it was moved or deleted while it was in use"))
+                .hint("put it back; no restart is needed"));
         }
         self.write_key()
     }
