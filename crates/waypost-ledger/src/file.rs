@@ -478,13 +478,12 @@ impl LedgerFile {
         Ok(has_change(&now).then_some(written))
     }
 
-    /// Removes the file if it is empty.
-    pub fn remove_if_empty(&self) -> Result<()> {
-        let _lock = self.lock()?;
-        if std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0) {
-            std::fs::remove_file(&self.path).map_err(|error| self.cannot_write(error))?;
+    /// Removes the file if it is empty. It may stay: an empty file and a missing one are both ledgers without issues.
+    pub fn remove_if_empty(&self, locks: &LedgerLocks) {
+        let is_empty = || std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0);
+        if locks.cover(self) && self.tool_locks.held().is_empty() && is_empty() {
+            let _ = std::fs::remove_file(&self.path);
         }
-        Ok(())
     }
 
     fn cannot_write(&self, error: std::io::Error) -> Error {

@@ -5,13 +5,15 @@
 //! merged field by field. Every step first writes the copy that must not be lost, so a crash leaves one copy too many and
 //! never one too few; repeating the command completes it.
 
+use std::io::ErrorKind;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use waypost_core::ledger::change;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::issue::{Issue, Visibility};
-use waypost_core::ledger::merge::merge_copies;
+use waypost_core::ledger::merge::{ancestor, merge_copies};
 use waypost_core::ledger::role::Role;
 use waypost_core::ledger::vocabulary::{Category, Terms};
 use waypost_core::{Error, Result};
@@ -35,43 +37,54 @@ const STATUS_FIELDS: &[&str] = &["status", "closed_at", "close_reason", "deleted
 /// Proposing it again merges later changes of either copy into both. If the project accepted the issue meanwhile, later
 /// changes of the planning's copy go into the project's copy.
 pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
-    let Copies { locks, project, planned, base } = Copies::lock(place, ledger, id, target)?;
+    let Copies { locks, project, planned, bases } = Copies::lock(place, ledger, id, target)?;
     let id = planned.issue.id.clone();
-    let proposed = project.transaction_under(&locks, 0, |transaction| match transaction.copy_here(&id)? {
-        None => {
-            let proposed = with_visibility(&planned.record, Visibility::Proposed)?;
-            transaction.put(&proposed)?;
-            Ok(proposed)
-        }
-        Some(project_copy) => {
-            let visibility = project_copy.issue.visibility().max(Visibility::Proposed);
-            if visibility == Visibility::Canonical
-                && !has_unmerged_changes(base.as_ref(), &project_copy.record, &planned.record)?
-            {
-                return Err(Error::conflict(format!(
-                    "issue {id} is in {} already",
-                    project.repos()[0].path().display()
-                )));
+    let (proposed, is_new) =
+        project.transaction_under(&locks, 0, |transaction| match transaction.copy_here(&id)? {
+            None => {
+                let proposed = with_visibility(&planned.record, Visibility::Proposed)?;
+                transaction.put(&proposed)?;
+                Ok((proposed, true))
             }
-            let merged = Merged::of(base.as_ref(), &project_copy.record, &planned.record, visibility, ledger.terms())?;
-            merged.write(transaction)
-        }
-    })?;
+            Some(project_copy) => {
+                let visibility = project_copy.issue.visibility().max(Visibility::Proposed);
+                let base = bases.ancestor_of(&project_copy.record, &planned.record);
+                if visibility == Visibility::Canonical
+                    && !has_unmerged_changes(base.as_ref(), &project_copy.record, &planned.record)?
+                {
+                    return Err(Error::conflict(format!(
+                        "issue {id} is in {} already",
+                        project.repos()[0].path().display()
+                    )));
+                }
+                let merged =
+                    Merged::of(base.as_ref(), &project_copy.record, &planned.record, visibility, ledger.terms())?;
+                Ok((merged.write(transaction)?, false))
+            }
+        })?;
     let proposed = with_visibility(&proposed, Visibility::Proposed)?;
-    if base.is_none() {
-        bases::add(&ledger.repos()[planned.ledger], &proposed)?;
-    }
+    let planning = &ledger.repos()[planned.ledger];
+    // A branch without the project's copy may belong to another worktree. But if the planning's is local too, then what is
+    // left of an earlier proposal no longer counts.
+    let is_first = is_new && planned.issue.visibility() != Visibility::Proposed;
+    let bases = if is_first { Bases::default() } else { bases };
+    let bases = bases.or_first(&proposed);
+    bases.write(planning, &id)?;
     ledger.transaction_under(&locks, planned.ledger, |transaction| {
         transaction.merge_in(Some(&planned.record), &proposed)?;
         Ok(proposed.clone())
-    })
+    })?;
+    // Only now do both ledgers have this version. Without it copies are merged with the first one.
+    let _ = bases.with_last(&proposed).write(planning, &id);
+    Ok(proposed)
 }
 
 /// Withdraws a proposal: merges the project's copy into the planning's first, then removes it from the project.
 pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
-    let Copies { locks, project, planned, mut base } = Copies::lock(place, ledger, id, target)?;
+    let Copies { locks, project, planned, bases } = Copies::lock(place, ledger, id, target)?;
     let id = planned.issue.id.clone();
     let deadline = Instant::now() + RETRY_TIMEOUT;
+    let mut merged_copy = None;
     let local = loop {
         let project_copy = project.with_index(|index| index.in_ledger(&id, 0))?;
         match project_copy.as_ref().map(|entry| entry.issue.visibility()) {
@@ -83,6 +96,7 @@ pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resu
             }
             _ => {}
         }
+        let base = merged_copy.or_else(|| bases.ancestor_of(&project_copy.as_ref()?.record, &planned.record));
         let local = ledger.transaction_under(&locks, planned.ledger, |transaction| {
             let here = transaction.copy_here(&id)?.unwrap_or_else(|| planned.clone());
             let project = project_copy.as_ref().map_or(&here.record, |copy| &copy.record);
@@ -103,11 +117,11 @@ pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resu
         if Instant::now() > deadline {
             return Err(contended_error(&id));
         }
-        base = project_copy.map(|copy| copy.record);
+        merged_copy = project_copy.map(|copy| copy.record);
     };
-    bases::remove(&ledger.repos()[planned.ledger], &id)?;
-    drop(locks);
-    project.repos()[0].file.remove_if_empty()?;
+    // The proposal is withdrawn, so no step may fail from here on.
+    Bases::remove(&ledger.repos()[planned.ledger], &id);
+    project.repos()[0].file.remove_if_empty(&locks);
     Ok(local)
 }
 
@@ -119,7 +133,8 @@ pub fn accept(place: &Place, ledger: &Ledger, id: &str) -> Result<(Record, usize
             let Some(planned) = planned.filter(|copy| copy.issue.visibility() == Visibility::Proposed) else {
                 continue;
             };
-            let base = bases::read(&ledger.repos()[other], id);
+            let bases = Bases::read(&ledger.repos()[other], id)?;
+            let base = transaction.copy_here(id)?.and_then(|copy| bases.ancestor_of(&copy.record, &planned.record));
             transaction.merge_in(base.as_ref(), &planned.record)?;
         }
         transaction.edit(id, |record, author| {
@@ -263,12 +278,14 @@ fn retire(ledger: &Ledger, target: usize, number: usize, id: &str, accepted: &Re
     let locks = ledger.lock(&[number, target])?;
     let planned = ledger.with_index(|index| index.in_ledger(id, number))?;
     let Some(planned) = planned.filter(|copy| copy.issue.visibility() == Visibility::Proposed) else { return Ok(None) };
-    let base = bases::read(&ledger.repos()[number], id);
-    if has_unmerged_changes(base.as_ref(), accepted, &planned.record)? {
+    let bases = Bases::read(&ledger.repos()[number], id)?;
+    let base_of = |copy: &Record| bases.ancestor_of(copy, &planned.record);
+    if has_unmerged_changes(base_of(accepted).as_ref(), accepted, &planned.record)? {
         let is_canonical = |copy: &IndexedIssue| copy.issue.visibility() == Visibility::Canonical;
         let is_merged = ledger.may_write(target)
             && ledger.transaction_under(&locks, target, |transaction| {
                 let Some(copy) = transaction.copy_here(id)?.filter(is_canonical) else { return Ok(false) };
+                let base = base_of(&copy.record);
                 let merged =
                     Merged::of(base.as_ref(), &copy.record, &planned.record, Visibility::Canonical, ledger.terms())?;
                 merged.write(transaction).map(|_| true)
@@ -287,7 +304,7 @@ fn retire(ledger: &Ledger, target: usize, number: usize, id: &str, accepted: &Re
         // Git replaced the file meanwhile; the next sync tries again.
         return Ok(None);
     }
-    bases::remove(&ledger.repos()[number], id)?;
+    Bases::remove(&ledger.repos()[number], id);
     Ok(Some(Outcome::Accepted(id.to_owned())))
 }
 
@@ -304,7 +321,7 @@ fn make_local_again(ledger: &Ledger, number: usize, id: &str, comment: &str) -> 
         transaction.comment_here(id, comment).map(|()| true)
     })?;
     if is_new {
-        bases::remove(&ledger.repos()[number], id)?;
+        Bases::remove(&ledger.repos()[number], id);
     }
     Ok(is_new)
 }
@@ -385,8 +402,7 @@ struct Copies {
     project: Ledger,
     /// The planning's copy.
     planned: IndexedIssue,
-    /// The common ancestor of both copies, if known.
-    base: Option<Record>,
+    bases: Bases,
 }
 
 impl Copies {
@@ -400,8 +416,8 @@ impl Copies {
             // Another command may have changed or moved the issue before we acquired the locks.
             let planned = planned(ledger, id, target)?;
             if planned.ledger == found.ledger {
-                let base = bases::read(&ledger.repos()[planned.ledger], &planned.issue.id);
-                return Ok(Copies { locks, project, planned, base });
+                let bases = Bases::read(&ledger.repos()[planned.ledger], &planned.issue.id)?;
+                return Ok(Copies { locks, project, planned, bases });
             }
             if Instant::now() > deadline {
                 return Err(contended_error(&planned.issue.id));
@@ -415,59 +431,84 @@ fn contended_error(id: &str) -> Error {
     Error::unavailable(format!("another program keeps changing issue {id}")).hint("retry when that program is done")
 }
 
-/// Issues as they were when they were first proposed: the common ancestors for merging their copies.
+/// An issue as it was first proposed and as it was last proposed, for the common ancestor of its copies.
 ///
-/// The file is in the private directory of the planning repository, and is read and written under the lock of its ledger.
-/// Without a common ancestor copies are still merged, but without knowing which of them changed a field.
-mod bases {
-    use std::path::PathBuf;
+/// They are in a file in the private directory of the planning repository, which is read and written under the lock of its
+/// ledger. Without them copies are still merged, but without knowing which of them changed a field. Those of an issue that is
+/// no longer proposed may stay: the next proposal replaces them.
+#[derive(Clone, Default)]
+struct Bases(Vec<Record>);
 
-    use waypost_core::ledger::document::Document;
-    use waypost_core::{Error, Result};
+impl Bases {
+    /// Reads the versions of an issue. Another user's are not readable, and count as unknown.
+    fn read(planning: &Repo, id: &str) -> Result<Bases> {
+        let document = match Bases::document(planning) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Bases::default()),
+            document => document.map_err(Bases::cannot(planning, "read"))?,
+        };
+        Ok(Bases(places_of(&document, id).filter_map(|place| document.record(place).ok()).collect()))
+    }
 
-    use crate::ledger::Record;
-    use crate::repos::Repo;
+    /// Returns the common ancestor of both copies, if known.
+    fn ancestor_of(&self, project_copy: &Record, planned: &Record) -> Option<Record> {
+        let (first, last) = (self.0.first()?, self.0.last()?);
+        Some(ancestor(first, last, project_copy, planned))
+    }
+
+    /// Adds the first proposal, unless there is one.
+    fn or_first(self, proposed: &Record) -> Bases {
+        if self.0.is_empty() { Bases(vec![proposed.clone()]) } else { self }
+    }
+
+    /// Replaces the last proposal.
+    fn with_last(&self, proposed: &Record) -> Bases {
+        Bases(self.0.iter().take(1).chain([proposed]).cloned().collect())
+    }
+
+    /// Writes the versions of an issue, unless the file has them.
+    fn write(&self, planning: &Repo, id: &str) -> Result<()> {
+        let mut document = Bases::document(planning).map_err(Bases::cannot(planning, "read"))?;
+        let before = document.to_bytes();
+        let known: Vec<usize> = places_of(&document, id).collect();
+        document.remove_all(&known);
+        // Records with one id stay in the order in which they are inserted.
+        for record in &self.0 {
+            document.insert(record)?;
+        }
+        let bytes = document.to_bytes();
+        if bytes == before {
+            return Ok(());
+        }
+        waypost_fs::replace(&Bases::path(planning), &bytes, 0o600).map_err(Bases::cannot(planning, "write"))
+    }
+
+    /// Removes the versions of an issue that is not proposed any more, if possible.
+    fn remove(planning: &Repo, id: &str) {
+        let _ = Bases::default().write(planning, id);
+    }
 
     fn path(planning: &Repo) -> PathBuf {
         planning.checkout.private_dir.join("proposed.jsonl")
     }
 
-    fn document(planning: &Repo) -> Document {
-        Document::parse(std::fs::read(path(planning)).unwrap_or_default())
+    fn document(planning: &Repo) -> std::io::Result<Document> {
+        match std::fs::read(Bases::path(planning)) {
+            Err(error) if error.kind() == ErrorKind::NotFound => Ok(Document::parse(Vec::new())),
+            bytes => bytes.map(Document::parse),
+        }
     }
 
-    fn place_of(document: &Document, id: &str) -> Option<usize> {
-        let has_id =
-            |place: &usize| document.record(*place).is_ok_and(|record| record.text("id").as_deref() == Some(id));
-        (0..document.len()).find(has_id)
+    fn cannot(planning: &Repo, what: &str) -> impl Fn(std::io::Error) -> Error {
+        let problem = format!("cannot {what} {}", Bases::path(planning).display());
+        move |error| Error::unavailable(&problem).because(error)
     }
+}
 
-    /// Returns an issue as it was when it was proposed, if known.
-    pub(super) fn read(planning: &Repo, id: &str) -> Option<Record> {
-        let document = document(planning);
-        place_of(&document, id).and_then(|place| document.record(place).ok())
-    }
-
-    /// Stores an issue as it is proposed.
-    pub(super) fn add(planning: &Repo, record: &Record) -> Result<()> {
-        let mut document = document(planning);
-        document.insert(record)?;
-        write(planning, &document)
-    }
-
-    /// Removes an issue that is not proposed any more.
-    pub(super) fn remove(planning: &Repo, id: &str) -> Result<()> {
-        let mut document = document(planning);
-        let Some(place) = place_of(&document, id) else { return Ok(()) };
-        document.remove(place);
-        write(planning, &document)
-    }
-
-    fn write(planning: &Repo, document: &Document) -> Result<()> {
-        let path = path(planning);
-        waypost_fs::replace(&path, &document.to_bytes(), 0o600)
-            .map_err(|error| Error::unavailable(format!("cannot write {}", path.display())).because(error))
-    }
+/// Returns the places of an issue in a document.
+fn places_of(document: &Document, id: &str) -> impl Iterator<Item = usize> {
+    let has_id =
+        move |place: &usize| document.record(*place).is_ok_and(|record| record.text("id").as_deref() == Some(id));
+    (0..document.len()).filter(has_id)
 }
 
 /// Finds the planning's copy of an issue.

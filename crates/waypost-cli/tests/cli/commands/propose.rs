@@ -297,6 +297,33 @@ fn proposing_again_merges_the_edits_of_both_copies() {
 }
 
 #[test]
+fn a_change_that_was_proposed_and_then_changed_back_is_a_change() {
+    let sandbox = sandbox();
+    let (upstream, fork, planning) = contributor(&sandbox);
+    sandbox.git(&fork, ["remote", "remove", "upstream"]);
+    let id = add(&sandbox, &fork, &["A", "-l", "x"]);
+    at(&sandbox, &fork, 1, &["propose", &id]);
+    at(&sandbox, &planning, 2, &["update", &id, "--title", "B", "--remove-label", "x"]);
+    at(&sandbox, &fork, 3, &["propose", &id]);
+    // The project takes the second proposal.
+    sandbox.git(&fork, ["commit", "-q", "-a", "-m", "propose"]);
+    sandbox.git(&upstream, ["pull", "-q", "--ff-only", "../fork", "main"]);
+    at(&sandbox, &upstream, 4, &["accept", &id]);
+    sandbox.git(&upstream, ["commit", "-q", "-a", "-m", "accept"]);
+    at(&sandbox, &planning, 5, &["update", &id, "--title", "A", "--add-label", "x"]);
+    let is_changed_back = |repo: &Path| {
+        let [copy] = copies(repo, &id).try_into().unwrap();
+        (copy["title"] == "A" && copy["labels"] == serde_json::json!(["x"])).then_some(()).ok_or(copy)
+    };
+    // The planning's copy has a change that the project lacks, so it stays.
+    let notes = at(&sandbox, &fork, 6, &["sync"]);
+    assert!(notes.contains(&format!("{id} was accepted without your latest changes")), "{notes}");
+    assert_eq!(is_changed_back(&planning), Ok(()));
+    at(&sandbox, &fork, 7, &["propose", &id]);
+    assert_eq!((is_changed_back(&fork), is_changed_back(&planning)), (Ok(()), Ok(())));
+}
+
+#[test]
 fn an_edit_of_the_planning_made_while_it_is_proposed_or_withdrawn_is_kept() {
     strace();
     let sandbox = sandbox();

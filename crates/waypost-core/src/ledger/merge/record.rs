@@ -64,6 +64,25 @@ pub fn merge_copies(base: Option<&Record>, one: &Record, other: &Record) -> Reco
     }
 }
 
+/// Returns the common ancestor of an issue and its copy in another ledger, which got it twice or more and may have changed
+/// it: each field as it was last copied if the copy still has that value, else as it was first copied.
+///
+/// With the first version alone, a value that was changed, copied and changed back would look unchanged. If one of the two
+/// is older than the last version, as after a checkout of an old commit, the first version is the ancestor.
+pub fn ancestor(first: &Record, last: &Record, copy: &Record, original: &Record) -> Record {
+    let mut ancestor = first.clone();
+    if ![copy, original].iter().all(|version| is_at_least(version, last)) {
+        return ancestor;
+    }
+    for (key, raw) in last.fields().filter(|(key, raw)| copy.raw(key) == Some(raw)) {
+        ancestor.put(key, raw.to_owned());
+    }
+    for (key, _) in first.fields().filter(|(key, _)| last.raw(key).is_none() && copy.raw(key).is_none()) {
+        ancestor.remove(key);
+    }
+    ancestor
+}
+
 /// Tells whether a version equals the base, or is known not to be older.
 fn is_at_least(version: &Record, base: &Record) -> bool {
     let time = |record: &Record| record.text("updated_at").as_deref().and_then(parse_time);
@@ -414,6 +433,27 @@ mod tests {
             r#"{"id":"a","title":"early","updated_at":"2026-01-01T01:00:01+01:00"}"#,
             r#"{"id":"a","title":"late","updated_at":"2026-01-01T00:00:02Z","comments":[{"id":"merge-b4a862b3c53306b3","author":"waypost","text":"title in another version: early","created_at":"2026-01-01T00:00:01.000Z"}]}"#,
         );
+    }
+
+    #[test]
+    fn a_value_that_was_copied_and_then_changed_back_is_a_change() {
+        let at = |second: u8, fields: &str| {
+            record(&format!(r#"{{"id":"a",{fields},"updated_at":"2026-01-01T00:00:0{second}Z"}}"#))
+        };
+        let first = at(1, r#""title":"A","labels":["x"],"note":"n""#);
+        let last = at(2, r#""title":"B","labels":["x"]"#);
+        let original = at(3, r#""title":"A","labels":["x"],"note":"n""#);
+        let ancestor_of = |copy: &Record| ancestor(&first, &last, copy, &original);
+        assert_eq!(ancestor_of(&last), last);
+        assert_eq!(merge_copies(Some(&ancestor_of(&last)), &last, &original), original);
+        // The other ledger has changed another field meanwhile.
+        let copy = at(4, r#""title":"B","labels":["x","y"]"#);
+        let merged = merge_copies(Some(&ancestor_of(&copy)), &copy, &original);
+        let expected = [("title", r#""A""#), ("labels", r#"["x","y"]"#), ("note", r#""n""#)];
+        assert_eq!(expected.map(|(key, _)| merged.raw(key)), expected.map(|(_, raw)| Some(raw)));
+        // A version that is older than the last copy has not changed back what it never had.
+        assert_eq!(ancestor_of(&first), first);
+        assert_eq!(ancestor(&first, &last, &copy, &first), first);
     }
 
     #[test]
