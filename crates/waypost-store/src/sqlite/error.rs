@@ -26,6 +26,23 @@ pub(super) fn at<'a>(path: &'a Path, what: &'a str) -> impl Fn(rusqlite::Error) 
     }
 }
 
+/// Returns a function that translates the error of a failed commit.
+///
+/// If the disk failed, the outcome is unknown: the transaction may be whole in the log, and the next process that opens the
+/// store then takes it for committed.
+pub(super) fn at_commit(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
+    move |error| match error.sqlite_error_code() {
+        Some(ErrorCode::SystemIoFailure) if !confirm::is_damage(&error) => {
+            Error::unavailable(message(path, "cannot write"))
+                .because(error)
+                .hint("the write may be in the store: check the disk, then repeat it with the same idempotency key")
+                .hint("without a key, look whether the write is there before you repeat it")
+                .outcome_unknown()
+        }
+        _ => at(path, "cannot write")(error),
+    }
+}
+
 /// Reads the store again before it is reported as damaged, because that hint tells the user to give up its content.
 fn verdict(path: &Path, what: &str, error: &rusqlite::Error) -> Error {
     match confirm::examine(path) {

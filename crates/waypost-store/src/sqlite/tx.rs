@@ -47,7 +47,7 @@ impl Database for SqliteTx<'_> {
 
     fn commit(self: Box<Self>) -> Result<()> {
         let SqliteTx { transaction, gate, store, path, .. } = *self;
-        transaction.commit().map_err(error::at(path, "cannot write"))?;
+        transaction.commit().map_err(error::at_commit(path))?;
         if gate.is_none() {
             return Ok(());
         }

@@ -246,7 +246,9 @@ fn round(scene: &Scene, fault: &Fault, dice: &mut Dice, tally: &mut Tally) {
     if let Some(wrong) = judge(&run, is_killed, effect) {
         return tally.violation(format!("{wrong}: {description}"));
     }
-    if effect != Effect::Done {
+    // The caller of a failed command repeats it, unless the error says that the change may have been made.
+    let is_denied = run.code != 0 && !is_killed && !admits_effect(&run);
+    if effect != Effect::Done || is_denied {
         scene.repair_remote();
         let again = scene.way_raw(&args);
         let effect = (case.effect)(scene, &token, &args);
@@ -254,6 +256,12 @@ fn round(scene: &Scene, fault: &Fault, dice: &mut Dice, tally: &mut Tally) {
             tally.violation(format!("does not work afterwards ({effect:?}): {description}\nthen: {}", again.whole()));
         }
     }
+}
+
+/// Returns whether an error says that the change was made, or that it may have been made.
+fn admits_effect(run: &Run) -> bool {
+    let admissions = ["the change is in", "may be in", "cannot write to standard output", "the workspace is removed"];
+    admissions.iter().any(|admission| run.stderr.contains(admission))
 }
 
 /// Returns whether the failure is not one of Waypost: the dynamic loader failed, or the standard library panicked because it

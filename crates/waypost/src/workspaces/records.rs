@@ -67,7 +67,7 @@ pub trait Records {
     /// Returns the current time.
     fn time(&mut self) -> Result<Timestamp>;
 
-    /// Changes a record.
+    /// Changes a record, and its copy in the user's register.
     fn change(&mut self, change: UpdateWorkspace) -> Result<Workspace>;
 
     /// Records that the worktree at a path is removed, if it is known.
@@ -89,7 +89,11 @@ impl Records for Session {
     }
 
     fn change(&mut self, change: UpdateWorkspace) -> Result<Workspace> {
-        self.write(change)
+        let workspace = self.write(change)?;
+        // The change is made. The copy may be older: it counts only when the store is gone.
+        let failed = update_register(&self.place, &workspace).err();
+        self.warnings().add(failed.map(|error| error.full_message()));
+        Ok(workspace)
     }
 
     fn remove_worktree(&mut self, id: WorktreeId, path: &Path) -> Result<()> {
@@ -101,7 +105,7 @@ impl Records for Session {
     }
 }
 
-/// Updates the record of a workspace, and its copy in the user's register.
+/// Updates the record of a workspace.
 pub(super) fn change(
     records: &mut dyn Records,
     id: &WorkspaceId,
@@ -109,16 +113,18 @@ pub(super) fn change(
 ) -> Result<Workspace> {
     let mut operation = UpdateWorkspace::of(id.as_str());
     set(&mut operation);
-    let workspace = records.change(operation)?;
-    if let (Some((home, _)), Ok(plan)) = (&records.place().home, plan_of(&workspace)) {
-        let is_gone = matches!(workspace.status, WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted);
-        if is_gone && plan.home().symlink_metadata().is_err() {
-            registry::unregister(home, &plan.name)?;
-        } else {
-            registry::change(home, &plan.name, |registration| registration.record = Some(workspace.clone()))?;
-        }
+    records.change(operation)
+}
+
+/// Updates the copy of a record in the user's register.
+pub(super) fn update_register(place: &Place, workspace: &Workspace) -> Result<()> {
+    let (Some((home, _)), Ok(plan)) = (&place.home, plan_of(workspace)) else { return Ok(()) };
+    let is_gone = matches!(workspace.status, WorkspaceStatus::Removed | WorkspaceStatus::Snapshotted);
+    if is_gone && plan.home().symlink_metadata().is_err() {
+        registry::unregister(home, &plan.name)
+    } else {
+        registry::change(home, &plan.name, |registration| registration.record = Some(workspace.clone()))
     }
-    Ok(workspace)
 }
 
 /// Returns the plan of a workspace.

@@ -18,8 +18,15 @@ pub fn snapshot(records: &mut dyn Records, workspace: &Workspace) -> Result<Snap
     let plan = plan_of(workspace)?;
     let name = free_snapshot_name(&plan, plan.name.as_str())?;
     let saved = tools::snapshot(&plan, &name)?;
-    change(records, &workspace.id, |change| change.snapshot = Some(saved.id.to_string()))?;
+    record_snapshot(records, workspace, &saved)?;
     Ok(saved)
+}
+
+/// Records the last snapshot of a workspace.
+fn record_snapshot(records: &mut dyn Records, workspace: &Workspace, saved: &Snapshot) -> Result<()> {
+    change(records, &workspace.id, |change| change.snapshot = Some(saved.id.to_string()))
+        .map(drop)
+        .map_err(|error| error.hint(format!("the work is saved as snapshot {}", saved.id)))
 }
 
 /// Saves all files of a workspace whose repository cannot be read.
@@ -27,7 +34,7 @@ pub(super) fn save_files(records: &mut dyn Records, workspace: &Workspace) -> Re
     let plan = plan_of(workspace)?;
     let taken = tools::copies(&plan.workspaces, plan.saved.as_deref(), None)?;
     let saved = tools::save_copy(&plan, &first_free_name(&taken, plan.name.as_str())?)?;
-    change(records, &workspace.id, |change| change.snapshot = Some(saved.id.to_string()))?;
+    record_snapshot(records, workspace, &saved)?;
     Ok(saved)
 }
 

@@ -20,7 +20,7 @@ use waypost_workspace::workspaces::{self as tools, Name, Snapshot};
 use super::places::machine_of;
 use super::records::{
     REMOVING, Records, containing, find, is_inconsistent, is_pooled, is_same, list, measure, plan_of, recover,
-    recover_interrupted,
+    recover_interrupted, update_register,
 };
 use crate::place::{Location, Place};
 use crate::registry::{self, Entries, Registration};
@@ -104,6 +104,7 @@ impl Records for RegisterRecord {
             workspace.status = WorkspaceStatus::Kept;
         }
         change.apply_to(&mut workspace, self.time()?)?;
+        update_register(&self.place, &workspace)?;
         Ok(workspace)
     }
 

@@ -8,8 +8,11 @@ use std::process::Command;
 
 use waypost_testkit::{Run, Sandbox, strace, unavailable};
 
-use crate::support::mounts::Unmounted;
+use crate::support::ledger::{LEDGER, add};
+use crate::support::mounts::{Unmounted, hold_file};
+use crate::support::repos::contributor;
 use crate::support::sandbox;
+use crate::support::transfers::{at, copies};
 
 /// The exit code of `timeout` when it had to end the command.
 const TIMEOUT_EXIT_CODE: i32 = 124;
@@ -98,6 +101,96 @@ fn a_command_that_cannot_start_threads_reports_an_error_instead_of_panicking() {
         let run = way_through(&sandbox, &repo, &traced, args);
         assert_eq!(run.code, 0, "{args:?} needs no thread: {run:?}");
     }
+}
+
+/// Runs `way` with an error of the disk at these system calls on a file.
+fn way_with_disk_error(sandbox: &Sandbox, dir: &Path, calls: &str, file: &Path, args: &[&str]) -> Run {
+    let (trace, inject) = (sandbox.path("trace"), format!("inject={calls}:error=EIO"));
+    let (shown, file) = (trace.to_str().unwrap(), file.to_str().unwrap());
+    let traced = ["strace", "-f", "-qq", "-o", shown, "-e", &format!("trace={calls}"), "-e", &inject, "-P", file];
+    let run = way_through(sandbox, dir, &traced, args);
+    let trace = std::fs::read_to_string(&trace).unwrap();
+    assert!(trace.contains("INJECTED"), "nothing failed: {run:?}");
+    run
+}
+
+#[test]
+fn a_commit_that_could_not_be_synced_is_not_reported_as_without_effect() {
+    strace();
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    let log = repo.join(".git/waypost/state.db-wal");
+    let create = ["workflow", "create", "v", "--plan", "plan.yaml", "--key", "k"];
+    let run = way_with_disk_error(&sandbox, &repo, "fdatasync", &log, &create).fails(8);
+    assert!(run.stderr.contains("the write may be in the store") && !run.stderr.contains("try again"), "{run:?}");
+    assert_eq!(sandbox.way(&repo, create).code, 0);
+    let workflows = sandbox.way(&repo, ["workflow", "list", "--json"]).data();
+    assert_eq!(workflows.as_array().unwrap().iter().filter(|workflow| workflow["name"] == "v").count(), 1);
+}
+
+#[test]
+fn a_withdrawal_is_done_even_if_it_cannot_clean_up() {
+    strace();
+    let sandbox = sandbox();
+    let (_, fork, planning) = contributor(&sandbox);
+    let ledger = fork.join(LEDGER);
+    std::fs::remove_file(&ledger).unwrap();
+    sandbox.git(&fork, ["commit", "-q", "-a", "-m", "no ledger"]);
+    let is_withdrawn = |id: &str| {
+        assert!(copies(&fork, id).is_empty());
+        let [local] = copies(&planning, id).try_into().unwrap();
+        assert_eq!(local["visibility"], "local");
+    };
+    let id = add(&sandbox, &fork, &["A"]);
+    at(&sandbox, &fork, 1, &["propose", &id]);
+    let versions = planning.join(".git/waypost/proposed.jsonl");
+    // Without the versions that were proposed, it would merge the copies differently.
+    let _ = way_with_disk_error(&sandbox, &fork, "openat", &versions, &["withdraw", &id]).fails(8);
+    assert_eq!(copies(&fork, &id), copies(&planning, &id));
+    let held = hold_file(&versions);
+    at(&sandbox, &fork, 2, &["withdraw", &id]);
+    is_withdrawn(&id);
+    drop(held);
+    // What the first proposal left behind does not count for the second.
+    for (minute, title) in [(3, "B"), (5, "A")] {
+        at(&sandbox, &planning, minute, &["update", &id, "--title", title]);
+        at(&sandbox, &fork, minute + 1, &["propose", &id]);
+        assert_eq!(copies(&fork, &id)[0]["title"], title);
+    }
+    let run = way_with_disk_error(&sandbox, &fork, "unlink,unlinkat", &ledger, &["withdraw", &id]);
+    assert_eq!(run.code, 0, "{run:?}");
+    is_withdrawn(&id);
+    assert_eq!(std::fs::read(&ledger).unwrap(), b"");
+}
+
+#[test]
+fn a_change_of_a_workspace_is_done_even_if_its_copy_in_the_register_cannot_be_written() {
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    let workspace = sandbox.way(&repo, ["ws", "new", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let held = hold_file(&sandbox.path(format!("home/.waypost/registry/{workspace}.json")));
+    let run = sandbox.way(&repo, ["ws", "pin", &workspace]);
+    assert_eq!(run.code, 0, "{run:?}");
+    drop(held);
+    assert!(run.stderr.contains("warning: cannot write") && run.stderr.contains("registry"), "{run:?}");
+    let refused = sandbox.way(&repo, ["ws", "rm", &workspace]).fails(7);
+    assert!(refused.stderr.contains("it is pinned"), "{refused:?}");
+}
+
+#[test]
+fn an_error_after_the_removal_of_a_workspace_says_that_it_is_removed() {
+    strace();
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    let shown = sandbox.way(&repo, ["ws", "new", "--json"]).data();
+    let (workspace, path) = (shown["id"].as_str().unwrap(), PathBuf::from(shown["path"].as_str().unwrap()));
+    // The second transaction records the removal.
+    let inject = "inject=fdatasync:error=EIO:when=2+";
+    let traced = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", inject];
+    let run = way_through(&sandbox, &repo, &traced, &["ws", "rm", workspace]).fails(8);
+    assert!(run.stderr.contains("the workspace is removed, and the next command records that"), "{run:?}");
+    assert!(!path.exists());
+    assert_eq!(sandbox.way(&repo, ["ws", "list", "--json"]).data(), serde_json::json!([]));
 }
 
 /// Fills a disk.

@@ -37,6 +37,15 @@ pub(crate) fn mounts(dir: &Path) -> Vec<PathBuf> {
 /// Mounts a directory at another path until the result is dropped.
 pub(crate) fn bind(from: &Path, to: &Path) -> Unmounted {
     fs::create_dir_all(to).unwrap();
+    mount_at(from, to)
+}
+
+/// Makes a file impossible to replace or remove until the result is dropped: it is mounted at its own path.
+pub(crate) fn hold_file(file: &Path) -> Unmounted {
+    mount_at(file, file)
+}
+
+fn mount_at(from: &Path, to: &Path) -> Unmounted {
     let mounted = Command::new("mount").arg("--bind").arg(from).arg(to).output().unwrap();
     if !mounted.status.success() {
         unavailable(&format!("this user may not mount: {}", String::from_utf8_lossy(&mounted.stderr)));
