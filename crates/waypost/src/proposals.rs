@@ -29,6 +29,9 @@ use crate::repos::{Repo, role};
 /// How long to retry while another program keeps changing a copy.
 const RETRY_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Maximum number of proposed versions of an issue that are kept.
+const MAX_VERSIONS: usize = 20;
+
 /// The status of an issue and the fields that depend on it.
 const STATUS_FIELDS: &[&str] = &["status", "closed_at", "close_reason", "deleted_at", "deleted_by", "delete_reason"];
 
@@ -64,18 +67,20 @@ pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resul
         })?;
     let proposed = with_visibility(&proposed, Visibility::Proposed)?;
     let planning = &ledger.repos()[planned.ledger];
-    // A branch without the project's copy may belong to another worktree. But if the planning's is local too, then what is
-    // left of an earlier proposal no longer counts.
+    // With neither copy proposed, this is a new proposal, and versions of an earlier one do not count.
     let is_first = is_new && planned.issue.visibility() != Visibility::Proposed;
     let bases = if is_first { Bases::default() } else { bases };
-    let bases = bases.or_first(&proposed);
-    bases.write(planning, &id)?;
+    if bases.0.is_empty() {
+        bases.with(&proposed).write(planning, &id)?;
+    }
     ledger.transaction_under(&locks, planned.ledger, |transaction| {
         transaction.merge_in(Some(&planned.record), &proposed)?;
         Ok(proposed.clone())
     })?;
-    // Only now do both ledgers have this version. Without it copies are merged with the first one.
-    let _ = bases.with_last(&proposed).write(planning, &id);
+    // Only now do both ledgers have this version.
+    if let Err(error) = bases.with(&proposed).write(planning, &id) {
+        log::warn!("{}", error.full_message());
+    }
     Ok(proposed)
 }
 
@@ -431,16 +436,16 @@ fn contended_error(id: &str) -> Error {
     Error::unavailable(format!("another program keeps changing issue {id}")).hint("retry when that program is done")
 }
 
-/// An issue as it was first proposed and as it was last proposed, for the common ancestor of its copies.
+/// The proposed versions of an issue, the oldest first, for the common ancestor of its copies.
 ///
 /// They are in a file in the private directory of the planning repository, which is read and written under the lock of its
-/// ledger. Without them copies are still merged, but without knowing which of them changed a field. Those of an issue that is
-/// no longer proposed may stay: the next proposal replaces them.
+/// ledger. Without them copies are still merged, but without knowing which of them changed a field. A withdrawn or decided
+/// issue may still have some: its next proposal replaces them.
 #[derive(Clone, Default)]
 struct Bases(Vec<Record>);
 
 impl Bases {
-    /// Reads the versions of an issue. Another user's are not readable, and count as unknown.
+    /// Reads the versions of an issue. If they belong to another user and are not readable, there are none.
     fn read(planning: &Repo, id: &str) -> Result<Bases> {
         let document = match Bases::document(planning) {
             Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(Bases::default()),
@@ -451,18 +456,18 @@ impl Bases {
 
     /// Returns the common ancestor of both copies, if known.
     fn ancestor_of(&self, project_copy: &Record, planned: &Record) -> Option<Record> {
-        let (first, last) = (self.0.first()?, self.0.last()?);
-        Some(ancestor(first, last, project_copy, planned))
+        ancestor(&self.0, project_copy, planned)
     }
 
-    /// Adds the first proposal, unless there is one.
-    fn or_first(self, proposed: &Record) -> Bases {
-        if self.0.is_empty() { Bases(vec![proposed.clone()]) } else { self }
-    }
-
-    /// Replaces the last proposal.
-    fn with_last(&self, proposed: &Record) -> Bases {
-        Bases(self.0.iter().take(1).chain([proposed]).cloned().collect())
+    /// Adds a version, unless it is the last one. Of too many, those after the first are dropped.
+    fn with(&self, proposed: &Record) -> Bases {
+        let mut versions = self.0.clone();
+        if versions.last() != Some(proposed) {
+            versions.push(proposed.clone());
+        }
+        let surplus = versions.len().saturating_sub(MAX_VERSIONS);
+        versions.drain(1..=surplus);
+        Bases(versions)
     }
 
     /// Writes the versions of an issue, unless the file has them.

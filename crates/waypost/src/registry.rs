@@ -12,7 +12,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use waypost_core::id::{JobId, RepositoryId, WorkspaceId, WorktreeId};
-use waypost_core::model::{Repository, Strategy, Workspace, Worktree};
+use waypost_core::model::{Identity, Repository, Strategy, Workspace, Worktree};
 use waypost_core::{Error, Result, path_text};
 use waypost_fs::{create_private_dir, replace};
 use waypost_workspace::workspaces::Name;
@@ -111,6 +111,15 @@ pub fn change(home: &Path, name: &Name, set: impl FnOnce(&mut Registration)) -> 
     let mut registration = before.clone();
     set(&mut registration);
     if registration == before { Ok(()) } else { register(home, name, &registration) }
+}
+
+/// Records the identity of a workspace's directory, once its creation is complete.
+pub fn set_identity(home: &Path, name: &Name, identity: Option<Identity>) -> Result<()> {
+    change(home, name, |registration| {
+        if let Some(record) = &mut registration.record {
+            record.identity = identity;
+        }
+    })
 }
 
 /// Returns the entry of a workspace, if it has one.

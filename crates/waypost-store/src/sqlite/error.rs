@@ -32,13 +32,11 @@ pub(super) fn at<'a>(path: &'a Path, what: &'a str) -> impl Fn(rusqlite::Error) 
 /// store then takes it for committed.
 pub(super) fn at_commit(path: &Path) -> impl Fn(rusqlite::Error) -> Error {
     move |error| match error.sqlite_error_code() {
-        Some(ErrorCode::SystemIoFailure) if !confirm::is_damage(&error) => {
-            Error::unavailable(message(path, "cannot write"))
-                .because(error)
-                .hint("the write may be in the store: check the disk, then repeat it with the same idempotency key")
-                .hint("without a key, look whether the write is there before you repeat it")
-                .outcome_unknown()
-        }
+        Some(ErrorCode::SystemIoFailure) => Error::unavailable(message(path, "cannot write"))
+            .because(error)
+            .hint("the write may be in the store: check the disk, then repeat it with the same idempotency key")
+            .hint("without a key, check whether the store has the write before you repeat it")
+            .outcome_unknown(),
         _ => at(path, "cannot write")(error),
     }
 }

@@ -208,10 +208,16 @@ pub fn create_from_work(
     let registration = registration(session, &recorded, request.job, &repository, checkout.as_ref())?;
     // A clone of a repository that the caller named by its URL belongs to no repository of the store.
     let is_foreign = request.remote.is_some();
-    registry::register(&user_dir(session)?, &plan.name, &Registration { is_foreign, ..registration })?;
+    let home = user_dir(session)?;
+    registry::register(&home, &plan.name, &Registration { is_foreign, ..registration })?;
     let repository = Some(repository).filter(|_| !is_foreign);
     let means = MakeOptions { network, url: url.as_deref() };
     let made = fill(session, &plan, &means, repository.as_ref(), (request, conflict), report);
+    // If its store is lost, the register must not take it for one whose creation was interrupted.
+    let made = made.and_then(|filled| {
+        registry::set_identity(&home, &plan.name, filled.made.identity)?;
+        Ok(filled)
+    });
     let Filled { made, is_pooled, conflict } = match made {
         Ok(made) => made,
         Err(error) => {

@@ -90,7 +90,7 @@ impl Records for Session {
 
     fn change(&mut self, change: UpdateWorkspace) -> Result<Workspace> {
         let workspace = self.write(change)?;
-        // The change is made. The copy may be older: it counts only when the store is gone.
+        // The store has the change, and the next change of the record updates its copy.
         let failed = update_register(&self.place, &workspace).err();
         self.warnings().add(failed.map(|error| error.full_message()));
         Ok(workspace)

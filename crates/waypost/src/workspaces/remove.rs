@@ -144,15 +144,14 @@ pub fn remove(records: &mut dyn Records, workspace: &Workspace, force: Force) ->
         return Err(error);
     }
     let status = if saved_as.is_some() { WorkspaceStatus::Snapshotted } else { WorkspaceStatus::Removed };
-    let but_removed = |error: Error| error.hint("the workspace is removed, and the next command records that");
     let workspace = change(records, &workspace.id, |change| {
         change.status = Some(status);
         change.note = Some(String::new());
     })
-    .map_err(but_removed)?;
+    .map_err(|error| error.hint("the workspace is removed, and the next command records that"))?;
     // A command that ran in it registered it as a worktree.
     if let Some(id) = worktree {
-        records.remove_worktree(id, &plan.workspace).map_err(but_removed)?;
+        records.remove_worktree(id, &plan.workspace).map_err(|error| error.hint("the workspace is removed"))?;
     }
     let freed = workspace.size;
     Ok(Removed { workspace, saved_as, restored_by, freed })

@@ -273,6 +273,9 @@ impl<'a> UserWorkspaces<'a> {
             if session.is_absent() {
                 return Ok(None);
             }
+            if let Some(caller) = &self.session {
+                session.collect_warnings_in(caller.warnings().clone());
+            }
             recover_interrupted(&mut session)?;
             self.others.insert(key.clone(), session);
         }

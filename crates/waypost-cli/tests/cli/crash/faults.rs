@@ -151,7 +151,7 @@ fn a_withdrawal_is_done_even_if_it_cannot_clean_up() {
     at(&sandbox, &fork, 2, &["withdraw", &id]);
     is_withdrawn(&id);
     drop(held);
-    // What the first proposal left behind does not count for the second.
+    // Versions of the first proposal do not count for the second.
     for (minute, title) in [(3, "B"), (5, "A")] {
         at(&sandbox, &planning, minute, &["update", &id, "--title", title]);
         at(&sandbox, &fork, minute + 1, &["propose", &id]);
@@ -175,6 +175,32 @@ fn a_change_of_a_workspace_is_done_even_if_its_copy_in_the_register_cannot_be_wr
     assert!(run.stderr.contains("warning: cannot write") && run.stderr.contains("registry"), "{run:?}");
     let refused = sandbox.way(&repo, ["ws", "rm", &workspace]).fails(7);
     assert!(refused.stderr.contains("it is pinned"), "{refused:?}");
+}
+
+#[test]
+fn a_created_workspace_is_not_taken_for_an_interrupted_one_when_its_store_is_lost() {
+    strace();
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    let (mut created, mut warned) = (Vec::new(), 0);
+    for number in 1..=8 {
+        let inject = format!("inject=rename:error=EIO:when={number}");
+        let traced = ["strace", "-qq", "-o", "/dev/null", "-e", "trace=rename", "-e", &inject];
+        let run = way_through(&sandbox, &repo, &traced, &["ws", "new", "--json"]);
+        assert!([0, 8].contains(&run.code), "{run:?}");
+        if run.code == 0 {
+            warned += usize::from(format!("{run:?}").contains("cannot write"));
+            created.push(PathBuf::from(run.data()["path"].as_str().unwrap()).join("work"));
+        }
+    }
+    assert!(warned > 0, "no copy in the register failed");
+    for work in &created {
+        sandbox.write(work, "not saved elsewhere");
+    }
+    std::fs::rename(&repo, sandbox.path("moved")).unwrap();
+    let listed = sandbox.way(&sandbox.dir("no-repository"), ["ws", "list", "--all", "--json"]).data();
+    assert_eq!(listed.as_array().unwrap().len(), created.len(), "{listed:#}");
+    assert!(created.iter().all(|work| work.exists()), "{created:?}");
 }
 
 #[test]

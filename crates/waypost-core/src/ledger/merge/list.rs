@@ -61,6 +61,26 @@ pub(super) fn items(field: &str, raw: Option<&str>) -> Option<Vec<Item>> {
     Some(items.iter().map(|item| Item::read(field, item.get())).collect())
 }
 
+/// Returns the common ancestor of lists: each item as in the newest version that agrees with the copy, else as in the oldest.
+/// The versions are sorted, the oldest first.
+pub(super) fn ancestor(versions: &[Vec<Item>], copy: &[Item]) -> Vec<Item> {
+    let mut keys: Vec<&str> = Vec::new();
+    for item in versions.iter().flatten() {
+        if !keys.contains(&item.key.as_str()) {
+            keys.push(&item.key);
+        }
+    }
+    let of_key = |key: &str| {
+        let find = |items: &[Item]| items.iter().find(|item| item.key == key).cloned();
+        let meaning = |item: &Option<Item>| item.as_ref().map(|item| item.meaning.clone());
+        let known: Vec<Option<Item>> = versions.iter().map(|items| find(items)).collect();
+        let found = meaning(&find(copy));
+        let agreeing = known.iter().rev().find(|item| meaning(item) == found);
+        agreeing.or(known.first()).cloned().flatten()
+    };
+    keys.into_iter().filter_map(of_key).collect()
+}
+
 /// Merges sets three-way: items that a side added are in, items that a side removed are not.
 pub(super) fn union(base: Option<&[Item]>, left: &[Item], right: &[Item]) -> HashMap<String, Item> {
     let by_key = |items: &[Item]| {

@@ -64,23 +64,48 @@ pub fn merge_copies(base: Option<&Record>, one: &Record, other: &Record) -> Reco
     }
 }
 
-/// Returns the common ancestor of an issue and its copy in another ledger, which got it twice or more and may have changed
-/// it: each field as it was last copied if the copy still has that value, else as it was first copied.
+/// Returns the common ancestor of an issue and of its copy in another ledger. `versions` are those that both ledgers had, the
+/// oldest first.
 ///
-/// With the first version alone, a value that was changed, copied and changed back would look unchanged. If one of the two
-/// is older than the last version, as after a checkout of an old commit, the first version is the ancestor.
-pub fn ancestor(first: &Record, last: &Record, copy: &Record, original: &Record) -> Record {
-    let mut ancestor = first.clone();
-    if ![copy, original].iter().all(|version| is_at_least(version, last)) {
-        return ancestor;
+/// Each field and each item of a list is as in the newest version that has the copy's value, else as in the oldest one. With
+/// the oldest version alone, a value that was changed, copied and changed back would look unchanged. With the newest one
+/// alone, an older copy would look as if it had been changed. Versions that the issue does not descend from do not count: it
+/// is older after a checkout of an old commit, or lacks comments.
+pub fn ancestor(versions: &[Record], copy: &Record, original: &Record) -> Option<Record> {
+    let (oldest, newer) = versions.split_first()?;
+    let mut known = vec![oldest];
+    known.extend(newer.iter().filter(|version| descends_from(original, version)));
+    let mut ancestor = oldest.clone();
+    for key in known.iter().flat_map(|version| version.fields()).map(|(key, _)| key) {
+        if SETS.contains(&key)
+            && let Some(raw) = ancestor_of_set(key, &known, copy)
+        {
+            ancestor.put(key, raw);
+            continue;
+        }
+        let meaning = |record: &Record| of_field(key, record.raw(key));
+        let agreeing = known.iter().rev().find(|version| meaning(version) == meaning(copy)).unwrap_or(&oldest);
+        match agreeing.raw(key) {
+            Some(raw) => ancestor.put(key, raw.to_owned()),
+            None => drop(ancestor.remove(key)),
+        }
     }
-    for (key, raw) in last.fields().filter(|(key, raw)| copy.raw(key) == Some(raw)) {
-        ancestor.put(key, raw.to_owned());
-    }
-    for (key, _) in first.fields().filter(|(key, _)| last.raw(key).is_none() && copy.raw(key).is_none()) {
-        ancestor.remove(key);
-    }
-    ancestor
+    Some(ancestor)
+}
+
+/// Returns the common ancestor of a list. None if a version has another value than a list.
+fn ancestor_of_set(key: &str, versions: &[&Record], copy: &Record) -> Option<String> {
+    let items = |record: &Record| list::items(key, record.raw(key));
+    let versions: Vec<Vec<Item>> = versions.iter().map(|version| items(version)).collect::<Option<_>>()?;
+    let items: Vec<String> = list::ancestor(&versions, &items(copy)?).into_iter().map(|item| item.raw).collect();
+    Some(format!("[{}]", items.join(",")))
+}
+
+/// Tells whether an issue can have been changed from a version: no command removes comments.
+fn descends_from(issue: &Record, version: &Record) -> bool {
+    let (issue_side, version_side) = (Side::read(issue), Side::read(version));
+    let has = |comment: &Item| issue_side.comments.iter().flatten().any(|known| known.key == comment.key);
+    is_at_least(issue, version) && version_side.comments.iter().flatten().all(has)
 }
 
 /// Tells whether a version equals the base, or is known not to be older.
@@ -441,19 +466,46 @@ mod tests {
             record(&format!(r#"{{"id":"a",{fields},"updated_at":"2026-01-01T00:00:0{second}Z"}}"#))
         };
         let first = at(1, r#""title":"A","labels":["x"],"note":"n""#);
-        let last = at(2, r#""title":"B","labels":["x"]"#);
-        let original = at(3, r#""title":"A","labels":["x"],"note":"n""#);
-        let ancestor_of = |copy: &Record| ancestor(&first, &last, copy, &original);
-        assert_eq!(ancestor_of(&last), last);
-        assert_eq!(merge_copies(Some(&ancestor_of(&last)), &last, &original), original);
-        // The other ledger has changed another field meanwhile.
-        let copy = at(4, r#""title":"B","labels":["x","y"]"#);
-        let merged = merge_copies(Some(&ancestor_of(&copy)), &copy, &original);
-        let expected = [("title", r#""A""#), ("labels", r#"["x","y"]"#), ("note", r#""n""#)];
-        assert_eq!(expected.map(|(key, _)| merged.raw(key)), expected.map(|(_, raw)| Some(raw)));
-        // A version that is older than the last copy has not changed back what it never had.
-        assert_eq!(ancestor_of(&first), first);
-        assert_eq!(ancestor(&first, &last, &copy, &first), first);
+        let second = at(2, r#""title":"B","labels":[]"#);
+        let changed_back = at(3, r#""title":"A","labels":["x"],"note":"n""#);
+        let versions = [first.clone(), second.clone()];
+        let merged = |versions: &[Record], copy: &Record, original: &Record| {
+            let merged = merge_copies(ancestor(versions, copy, original).as_ref(), copy, original);
+            ["title", "labels", "note"].map(|key| merged.raw(key).unwrap_or_default().to_owned())
+        };
+        assert_eq!(
+            merge_copies(ancestor(&versions, &second, &changed_back).as_ref(), &second, &changed_back),
+            changed_back
+        );
+        // The other ledger has changed the same list meanwhile.
+        let copy = at(4, r#""title":"B","labels":["y"]"#);
+        assert_eq!(merged(&versions, &copy, &changed_back), [r#""A""#, r#"["x","y"]"#, r#""n""#]);
+        // It has the version before the last one.
+        let versions = [first.clone(), second.clone(), changed_back.clone()];
+        assert_eq!(merged(&versions, &copy, &changed_back), [r#""A""#, r#"["x","y"]"#, r#""n""#]);
+        let third = at(3, r#""title":"C","labels":[]"#);
+        assert_eq!(merged(&[first.clone(), second.clone(), third.clone()], &copy, &third)[0], r#""C""#);
+        // It has the first version, or none of them.
+        assert_eq!(merged(&versions[..2], &first, &second), [r#""B""#, "[]", ""]);
+        assert_eq!(merged(&versions[..2], &at(5, r#""title":"D","labels":["x"]"#), &second)[0], r#""D""#);
+    }
+
+    #[test]
+    fn an_issue_has_not_changed_back_from_a_version_that_it_never_had() {
+        let at = |second: u8, fields: &str| {
+            record(&format!(r#"{{"id":"a",{fields},"updated_at":"2026-01-01T00:00:0{second}Z"}}"#))
+        };
+        let comment = r#""comments":[{"id":"c","author":"me","text":"t","created_at":"2026-01-01T00:00:02Z"}]"#;
+        let versions = [at(1, r#""title":"A""#), at(2, &format!(r#""title":"B",{comment}"#))];
+        // An old commit is checked out, and then maybe changed.
+        for original in [versions[0].clone(), at(9, r#""title":"A","priority":0"#)] {
+            let merged = merge_copies(ancestor(&versions, &versions[1], &original).as_ref(), &versions[1], &original);
+            assert_eq!(
+                ["title", "comments"].map(|key| merged.raw(key)),
+                ["title", "comments"].map(|key| versions[1].raw(key))
+            );
+        }
+        assert_eq!(ancestor(&[], &versions[0], &versions[1]), None);
     }
 
     #[test]
