@@ -10,6 +10,8 @@ use std::time::{Duration, SystemTime};
 
 use waypost_core::{Error, Result};
 
+use crate::vcs::git_processes::is_git_running;
+
 /// A lock made later than this after the start of sync's command is not from that command.
 const MAX_COMMAND_TIME: Duration = Duration::from_mins(1);
 
@@ -79,7 +81,7 @@ impl OwnLocks {
             .filter(|lock| lock.to_str().is_some_and(|lock| named.contains(&lock)))
             .filter(|lock| self.was_made_by_sync(lock, object, started))
             .collect();
-        if !left.is_empty() && self.is_git_running() {
+        if !left.is_empty() && is_git_running(&self.places) {
             // The lock may belong to that git. If not, the next sync removes it.
             return Ok(());
         }
@@ -113,29 +115,6 @@ impl OwnLocks {
                 || std::fs::read_to_string(lock).is_ok_and(|text| object.starts_with(text.trim_end()))
         };
         is_in_time && has_own_content()
-    }
-
-    /// Returns whether another git may be running in this repository.
-    fn is_git_running(&self) -> bool {
-        let Ok(processes) = std::fs::read_dir("/proc") else { return true };
-        processes.flatten().map(|process| process.path()).any(|process| {
-            let is_git = std::fs::read_to_string(process.join("comm")).is_ok_and(|name| name.starts_with("git"));
-            is_git && self.concerns(&process)
-        })
-    }
-
-    /// Returns whether a process runs in this repository or names it in its arguments. If this cannot be read, it
-    /// counts as true.
-    fn concerns(&self, process: &Path) -> bool {
-        let is_here = match std::fs::read_link(process.join("cwd")) {
-            Ok(cwd) => self.places.iter().any(|place| cwd.starts_with(place)),
-            Err(error) => error.kind() != io::ErrorKind::NotFound,
-        };
-        let names = |words: &[u8]| {
-            let words = String::from_utf8_lossy(words);
-            self.places.iter().filter_map(|place| place.to_str()).any(|place| words.contains(place))
-        };
-        is_here || std::fs::read(process.join("cmdline")).is_ok_and(|words| names(&words))
     }
 }
 

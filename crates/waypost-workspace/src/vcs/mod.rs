@@ -8,6 +8,7 @@ mod detect;
 mod environment;
 mod git_fixes;
 pub(crate) mod git_layout;
+pub(crate) mod git_processes;
 mod git_settings;
 pub(crate) mod hg_layout;
 pub mod history;

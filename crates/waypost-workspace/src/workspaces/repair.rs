@@ -1,4 +1,4 @@
-//! Finds and repairs mirrors that a power cut damaged.
+//! Finds and repairs mirrors that a power cut or a killed git left unusable.
 //!
 //! A file that was written shortly before a power cut may be empty afterwards, or full of zeros. Mirrors hold
 //! snapshots, so a repair deletes nothing: it moves unusable files into the mirror's directory `damaged`, writes
@@ -11,10 +11,11 @@ use std::time::Duration;
 
 use serde::Serialize;
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, rename_new, replace, sync_file_system};
+use waypost_fs::{FileIdentity, FileLock, network_file_system, rename_new, replace, sync_file_system};
 
 use super::mirror::{FETCH, Mirror, write_settings};
 use crate::vcs::config_file::ConfigFile;
+use crate::vcs::git_processes::is_git_running;
 use crate::vcs::run::Git;
 
 /// The maximum time to wait for a process that makes a workspace of the same repository.
@@ -57,6 +58,7 @@ pub fn repair_mirror(mirror: &Path) -> Result<Vec<String>> {
 
 /// Repairs a mirror if it exists and is damaged. The caller does not hold its lock.
 pub(super) fn ensure_usable(mirror: &Mirror) -> Result<()> {
+    remove_abandoned_locks(mirror.path())?;
     if mirror.path().is_dir() && !damaged_files(mirror.path())?.is_empty() {
         repair_mirror(mirror.path())?;
     }
@@ -65,8 +67,41 @@ pub(super) fn ensure_usable(mirror: &Mirror) -> Result<()> {
 
 /// Repairs a mirror if it is damaged. The caller holds its lock, and knows the repository that it mirrors.
 pub(super) fn ensure_usable_locked(mirror: &Mirror, source: Option<&Path>) -> Result<()> {
+    remove_abandoned_locks(mirror.path())?;
     if !damaged_files(mirror.path())?.is_empty() {
         repair(mirror.path(), source)?;
+    }
+    Ok(())
+}
+
+/// Removes locks of git that a killed git left in a repository of ours, and that would make every later git fail.
+///
+/// On a network file system they stay: a git of another machine may hold them.
+pub(super) fn remove_abandoned_locks(repository: &Path) -> Result<()> {
+    let mut files = entries(repository)?;
+    for dir in ["refs", "reftable"] {
+        files.extend(files_below(&repository.join(dir))?);
+    }
+    files.retain(|file| file.extension().is_some_and(|kind| kind == "lock"));
+    // The number of a deleted file may be used again, but not with the same time.
+    let version = |file: &Path| {
+        let metadata = file.symlink_metadata().ok()?;
+        Some((FileIdentity::of_entry(file).ok()?, metadata.modified().ok()?))
+    };
+    let locks: Vec<_> = files.into_iter().map(|file| (version(&file), file)).collect();
+    let may_be_held = || {
+        let is_shared = !matches!(network_file_system(repository), Ok(None));
+        is_shared || is_git_running(&[repository.to_owned()])
+    };
+    if locks.is_empty() || may_be_held() {
+        return Ok(());
+    }
+    for (seen, lock) in locks {
+        // A git that was started meanwhile may have created another lock.
+        if seen.is_some() && version(&lock) == seen {
+            log::debug!("remove lock {} of a killed git", lock.display());
+            let _ = fs::remove_file(&lock);
+        }
     }
     Ok(())
 }

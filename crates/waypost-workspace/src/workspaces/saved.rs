@@ -11,7 +11,7 @@ use waypost_fs::{FileLock, create_private_dir};
 use super::dirs::remove_if_there;
 use super::mirror::{FETCH, Mirror, write_settings};
 use super::model::{Name, Plan, Snapshot, Strategy};
-use super::repair::ensure_usable;
+use super::repair::{ensure_usable, remove_abandoned_locks};
 use super::snapshot_refs::{REFS, SNAPSHOTS, delete, list, not_found, refs_of};
 use crate::vcs::checkout::Checkout;
 use crate::vcs::run::{Git, UPLOAD_PACK, hg};
@@ -36,6 +36,7 @@ pub(super) fn keep(plan: &Plan, mirror: &Mirror, id: &Name) -> Result<PathBuf> {
     if !keeper.exists() {
         create(&keeper, mirror)?;
     }
+    remove_abandoned_locks(&keeper)?;
     copy(&Git::trusted(&keeper, None), mirror.path(), &format!("{SNAPSHOTS}{id}"), id)?;
     waypost_fs::sync_file_system(&keeper)
         .map_err(|error| Error::unavailable(format!("cannot sync {}", keeper.display())).because(error))?;

@@ -2,10 +2,11 @@
 
 use std::fs;
 use std::path::PathBuf;
+use std::process::Stdio;
 
 use waypost_testkit::strace;
 
-use crate::support::jobs::Shop;
+use crate::support::jobs::{Shop, path};
 use crate::support::mirrors::{broken, empty, is_restored, mirror, saved};
 
 #[test]
@@ -32,6 +33,34 @@ fn a_mirror_with_an_empty_head_or_configuration_is_repaired_on_use() {
     is_restored(&shop, &snapshot);
     assert_eq!(shop.sandbox.git(&mirror, ["config", "gc.pruneExpire"]), "never\n");
     shop.sandbox.git(&mirror, ["fsck", "--strict"]);
+}
+
+#[test]
+fn locks_of_a_killed_git_do_not_block_a_mirror() {
+    let shop = Shop::new();
+    let made = shop.way(["ws", "new", "--json"]).data();
+    let workspace = made["id"].as_str().unwrap();
+    let mirror = mirror(&shop);
+    let locks = ["packed-refs.lock".to_owned(), format!("refs/waypost/keep/{workspace}/base.lock")];
+    let locks = locks.map(|lock| mirror.join(lock));
+    for lock in &locks {
+        shop.sandbox.write(lock, "");
+    }
+    // While a git runs there, the locks may be its own.
+    let mut running = shop.sandbox.command("git", &shop.repo);
+    running.arg(format!("--git-dir={}", mirror.display())).args(["cat-file", "--batch"]);
+    let mut running = running.stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    let refused = shop.way(["ws", "rm", workspace]).fails(4);
+    assert!(refused.stderr.contains(".lock"), "{refused:?}");
+    assert!(locks.iter().all(|lock| lock.exists()));
+    drop(running.stdin.take());
+    running.wait().unwrap();
+    let _ = shop.way(["ws", "rm", workspace]).ok();
+    assert!(!path(&made["path"]).exists());
+    let other = shop.way(["ws", "new", "--json"]).data();
+    shop.sandbox.write(&locks[0], "");
+    let _ = shop.way(["ws", "rm", other["id"].as_str().unwrap()]).ok();
+    assert!(!locks.iter().any(|lock| lock.exists()));
 }
 
 #[test]
