@@ -52,9 +52,13 @@ pub(super) fn forget(plan: &Plan) -> Result<()> {
         if let (Strategy::Worktree, Some(git_dir), Some(branch), Some(base)) =
             (plan.strategy, &plan.git_dir, &plan.branch, &plan.base)
         {
-            // A branch without new commits is deleted. A branch with commits stays.
+            // A branch without new commits is deleted, unless it is now checked out elsewhere. A branch with commits stays.
             let git = Git::of_repository(git_dir)?;
-            let _ = git.command().args(["update-ref", "-d", &format!("refs/heads/{branch}"), base]).succeeds()?;
+            let reference = format!("refs/heads/{branch}");
+            let places = git.command().args(["for-each-ref", "--format=%(worktreepath)", &reference]).stdout()?;
+            if places.trim().is_empty() {
+                let _ = git.command().args(["update-ref", "-d", &reference, base]).succeeds()?;
+            }
         }
     }
     release_mirror(plan)

@@ -1,5 +1,6 @@
 //! Finds work in a workspace that a removal would lose.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -16,6 +17,7 @@ use super::overlay::enter;
 use super::plan::{is_source_gone, resolve, source};
 use super::push::{Merged, borrowing, merged_in_source, targets};
 use super::reflog::abandoned;
+use crate::vcs::config_file::ConfigFile;
 use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
 use crate::vcs::run::Git;
 use crate::worktrees::{self, PlainIndex, nested_repositories};
@@ -107,6 +109,13 @@ impl Findings {
             .collect()
     }
 
+    /// Describes an unfinished operation, such as a rebase, and how to end it.
+    pub fn operation_under_way(&self) -> Option<(String, &str)> {
+        let own = self.under_way.iter().map(|(what, end)| (format!("{what} under way"), end.as_str()));
+        let found = self.in_the_way.iter().map(|(what, end)| (what.clone(), end.as_str()));
+        own.chain(found).find(|(what, _)| what.ends_with(" under way"))
+    }
+
     /// Describes the work that a removal would lose even after a snapshot.
     pub fn unsaved(&self) -> Vec<String> {
         let nested = self.nested.iter().map(|path| format!("another repository in it, {path}"));
@@ -169,12 +178,37 @@ fn examine_clone(plan: &Plan) -> Result<Findings> {
         lacking = lacking.arg(commit);
     }
     let commits = lacking.stdout()?;
-    findings.unpushed = commits.parse().map_err(|_| Error::internal(format!("git counts {commits:?} commits")))?;
+    findings.unpushed = number(&commits)?;
     if findings.unpushed > 0 && !is_source_gone {
         findings.unpushed = count_unmerged(plan, &git)?;
     }
     findings.abandoned = abandoned(plan, &git)?.len();
+    if let Some(module) = hidden_module(&git_dir) {
+        let what = format!("the repository of a submodule that is not checked out, {module}");
+        let way_out = "check it out and push its commits, or let it go: way ws rm --discard".to_owned();
+        findings.in_the_way.push((what, way_out));
+    }
     Ok(findings)
+}
+
+/// Returns the name of a submodule whose repository is in a git directory, while its files are not checked out. Those that
+/// are checked out are found there.
+fn hidden_module(git_dir: &Path) -> Option<String> {
+    let modules = git_dir.join("modules");
+    let mut dirs = vec![modules.clone()];
+    while let Some(dir) = dirs.pop() {
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
+            if !entry.join("HEAD").is_file() {
+                dirs.extend(entry.is_dir().then_some(entry));
+                continue;
+            }
+            let work_tree = ConfigFile::read(&entry.join("config")).get("core.worktree").map(|path| entry.join(path));
+            if !work_tree.is_some_and(|work_tree| work_tree.join(".git").exists()) {
+                return Some(entry.strip_prefix(&modules).unwrap_or(&entry).display().to_string());
+            }
+        }
+    }
+    None
 }
 
 /// Counts the commits that neither a remote nor a branch that the source repository works on has.
@@ -190,7 +224,12 @@ fn count_unmerged(plan: &Plan, git: &Git) -> Result<usize> {
     let known = known.iter().chain(&plan.base).chain(plan.upstream.iter().map(|(_, commit)| commit));
     let count = borrowing(git.command(), plan).args(["rev-list", "--count", "--all", "HEAD", "--not", "--remotes"]);
     let count = count.args(known).stdout()?;
-    count.parse().map_err(|_| Error::internal(format!("git counts {count:?} commits")))
+    number(&count)
+}
+
+/// Reads a number of commits. Git prints none and succeeds if the write of its output is interrupted.
+fn number(count: &str) -> Result<usize> {
+    count.parse().map_err(|_| Error::unavailable(format!("git counts {count:?} commits")).hint("try again"))
 }
 
 /// The state of the files of one git worktree.

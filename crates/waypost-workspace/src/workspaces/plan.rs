@@ -113,7 +113,9 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
                     None => Git::of_repository(git_dir)?,
                 };
                 plan.base = Some(base(&git, request)?);
-                plan.branch = Some(branch(&git, request)?);
+                let branch = branch(&git, request)?;
+                check_new(&git, &branch)?;
+                plan.branch = Some(branch);
             } else {
                 plan.base = request.commit.or(request.base).map(str::to_owned);
             }
@@ -194,6 +196,19 @@ fn base(git: &Git, request: &Request<'_>) -> Result<String> {
 
 fn default_branch(name: &Name) -> String {
     format!("waypost/{name}")
+}
+
+/// Refuses a branch that exists. A worktree gets a branch of its own, which is deleted with it if it has no commits.
+fn check_new(git: &Git, branch: &str) -> Result<()> {
+    let reference = format!("refs/heads/{branch}");
+    let found = git.command().args(["for-each-ref", "--format=%(refname) %(worktreepath)", &reference]).stdout()?;
+    let Some((_, path)) = found.lines().find_map(|line| line.split_once(' ').filter(|(name, _)| *name == reference))
+    else {
+        return Ok(());
+    };
+    let place = if path.is_empty() { String::new() } else { format!(", and is checked out at {path}") };
+    Err(Error::conflict(format!("branch {branch} exists already{place}"))
+        .hint(format!("name a new branch, and start it there: --base {branch}")))
 }
 
 /// Returns the branch to work on, after a check of its name.

@@ -3,7 +3,8 @@
 //! The workspace's index and branches do not change. A snapshot is stored in the mirror, so it outlives the workspace.
 //! It also keeps commits on other branches and in stashes. Without a mirror, it is a copy of all files.
 
-use std::collections::HashSet;
+use std::collections::{BTreeSet, HashSet};
+use std::fs;
 use std::path::Path;
 
 use waypost_core::{Error, Kind, Result};
@@ -22,6 +23,9 @@ use super::saved;
 use super::snapshot_refs::{REFS, SNAPSHOTS, foreign_error, list, read, reference, refs_of};
 use crate::vcs::run::Git;
 use crate::worktrees::commit_everything;
+
+/// The files in a git directory that name the commit of stashed changes.
+const AUTOSTASHES: [&str; 3] = ["rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH"];
 
 /// Saves everything in a workspace under a name. An existing name is an error.
 pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
@@ -102,6 +106,7 @@ pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored
     };
     let (Some(commit), Some(head)) = (&wanted.commit, &wanted.head) else { return Err(foreign_error(id)) };
     let left_out = nested(&plan.workspace)?;
+    check_ignored(&open(plan)?, &mirror, commit)?;
     let saved = before.map(|before| snapshot(plan, before)).transpose()?;
     let is_same = |saved: &Snapshot| saved.tree == wanted.tree && saved.head == wanted.head;
     if let Some(saved) = saved.as_ref().filter(|saved| is_same(saved))
@@ -140,6 +145,29 @@ fn staged(mirror: &Mirror, snapshot: &Snapshot) -> Result<Option<String>> {
     mirror.git().command().args(["rev-parse", "--verify", "--quiet", &format!("{commit}^2^{{tree}}")]).stdout_or_none()
 }
 
+/// Refuses to restore a snapshot over ignored files: a snapshot does not have them, so the current ones would be lost.
+fn check_ignored(git: &Git, mirror: &Mirror, commit: &str) -> Result<()> {
+    let ignored = ["ls-files", "--others", "--ignored", "--exclude-standard", "-z"];
+    let ignored = git.command().args(ignored).stdout()?;
+    let ignored: BTreeSet<String> = ignored.split('\0').filter(|path| !path.is_empty()).map(str::to_owned).collect();
+    if ignored.is_empty() {
+        return Ok(());
+    }
+    let tree = mirror.git().command().args(["ls-tree", "-r", "-z", "--name-only", commit]).stdout()?;
+    let in_the_way = tree.split('\0').filter(|path| !path.is_empty()).find_map(|path| {
+        // The file itself, a directory in its place, or a file in the place of one of its directories.
+        let below = format!("{path}/");
+        let first_below = ignored.range(below.clone()..).next().filter(|ignored| ignored.starts_with(&below));
+        let above = path.match_indices('/').find_map(|(end, _)| ignored.get(&path[..end]));
+        ignored.get(path).or(first_below).or(above)
+    });
+    match in_the_way {
+        None => Ok(()),
+        Some(path) => Err(Error::refused(format!("the ignored file {path} would be overwritten"))
+            .hint("move it away, or restore into a new workspace: way ws restore without --into")),
+    }
+}
+
 /// Lists refs and stashes with commits that neither a remote nor the base has, by their names below `refs`.
 fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
     let mut lacking = git.command().args(["rev-list", "--all", "--not", "--remotes"]);
@@ -158,13 +186,13 @@ fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
         }
     }
     // The ref has only the latest stash; the others are in its reflog. Number them from the oldest.
-    let stashes = git.command().args(["rev-parse", "--verify", "--quiet", "refs/stash"]).succeeds()?;
-    if stashes {
-        let stashes = git.command().args(["reflog", "show", "--format=%H", "refs/stash"]).stdout()?;
-        found.extend(
-            stashes.lines().rev().zip(0..).map(|(commit, number)| (format!("stash/{number:06}"), commit.to_owned())),
-        );
+    let mut stashes = Vec::new();
+    if git.command().args(["rev-parse", "--verify", "--quiet", "refs/stash"]).succeeds()? {
+        let listed = git.command().args(["reflog", "show", "--format=%H", "refs/stash"]).stdout()?;
+        stashes.extend(listed.lines().rev().map(str::to_owned));
     }
+    stashes.extend(autostashes(plan)?);
+    found.extend(stashes.into_iter().zip(0..).map(|(commit, number)| (format!("stash/{number:06}"), commit)));
     // Detached HEADs of other worktrees, and commits that only reflogs have.
     let heads = other_heads(git)?.into_iter().filter(|head| lacking.contains(head.as_str()));
     let abandoned = tips(git, &abandoned(plan, git)?)?.into_iter();
@@ -172,6 +200,14 @@ fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
     found.extend(heads.enumerate().map(numbered("detached")));
     found.extend(abandoned.enumerate().map(numbered("abandoned")));
     Ok(found)
+}
+
+/// Lists the changes that a rebase or merge under way has stashed, and would apply again at its end. No ref points to them.
+fn autostashes(plan: &Plan) -> Result<Vec<String>> {
+    let mut git_dirs = vec![plan.workspace.join(".git")];
+    git_dirs.extend(beside(plan)?.worktrees.into_iter().map(|linked| linked.git_dir));
+    let files = git_dirs.iter().flat_map(|dir| AUTOSTASHES.map(|file| dir.join(file)));
+    Ok(files.filter_map(|file| fs::read_to_string(file).ok()).map(|commit| commit.trim_end().to_owned()).collect())
 }
 
 /// Lists the detached HEADs of a repository's other worktrees.

@@ -67,11 +67,14 @@ pub fn update(plan: &Plan, revision: Option<&str>) -> Result<Position> {
         check_source(git_dir)?;
         hold(Mirror::of(plan)?, plan)?.mirror().fetch_from(git_dir, target, &keep(&plan.name, "updated"))?;
     }
-    git.command().args(["merge", "--quiet", "--ff-only", "--no-stat", target]).stdout().map_err(|error| {
-        Error::conflict(format!("workspace {} cannot be updated to {target}", plan.name))
-            .because(error.full_message())
-            .hint("commit the changes in the workspace, or save it first: way ws snapshot")
-    })?;
+    git.command()
+        .args(["merge", "--quiet", "--ff-only", "--no-stat", "--no-overwrite-ignore", target])
+        .stdout()
+        .map_err(|error| {
+            Error::conflict(format!("workspace {} cannot be updated to {target}", plan.name))
+                .because(error.full_message())
+                .hint("commit the changes in the workspace, or save it first: way ws snapshot")
+        })?;
     Ok(position)
 }
 

@@ -40,6 +40,9 @@ pub fn deliver(
 ) -> Result<Delivered> {
     let plan = plan_of(workspace)?;
     let network = network_options(session);
+    if let Some((what, end)) = tools::examine(&plan)?.operation_under_way() {
+        return Err(Error::refused(format!("{what} in workspace {}", workspace.id)).hint(end));
+    }
     let mut committed = false;
     if let Some(message) = message {
         committed = tools::commit(&plan, message)?.is_some();

@@ -354,3 +354,109 @@ fn saved_work_survives_the_deletion_of_the_caches() {
         }
     }
 }
+
+#[test]
+fn a_failed_or_removed_workspace_never_deletes_a_branch_that_it_did_not_make() {
+    let shop = Shop::new();
+    let git = |args: &[&str]| shop.sandbox.git(&shop.repo, args);
+    git(&["checkout", "--quiet", "-b", "feature"]);
+    git(&["commit", "--quiet", "--allow-empty", "-m", "only here"]);
+    let tip = git(&["rev-parse", "feature"]);
+    for args in [&["ws", "new"][..], &["ws", "new", "--base", "feature"], &["job", "start"]] {
+        let args = [args, &["--strategy", "worktree", "--branch", "feature"]].concat();
+        let args = if args[0] == "job" { [&args[..], &["--", "true"]].concat() } else { args };
+        let run = shop.run(&args);
+        assert!(run.code == 4 && run.stderr.contains("branch feature exists already"), "{args:?}: {run:?}");
+        assert_eq!(git(&["rev-parse", "feature"]), tip, "{args:?}");
+    }
+    // A person works on the branch of a workspace after the workspace has left it.
+    let (id, workspace) = made(&shop, "worktree");
+    let branch = shop.sandbox.git(&workspace, ["branch", "--show-current"]);
+    shop.sandbox.git(&workspace, ["checkout", "--quiet", "--detach"]);
+    git(&["checkout", "--quiet", branch.trim()]);
+    let _ = shop.way(["ws", "rm", &id]).ok();
+    assert_eq!(git(&["rev-parse", "HEAD"]), tip);
+}
+
+#[test]
+fn the_repository_of_a_submodule_that_is_not_checked_out_stays() {
+    let shop = Shop::new();
+    let library = shop.sandbox.git_repo("library");
+    let git = |dir: &Path, args: &[&str]| {
+        shop.sandbox.git(dir, [&["-c", "protocol.file.allow=always"], args].concat());
+    };
+    git(&shop.repo, &["submodule", "--quiet", "add", library.to_str().unwrap(), "sub"]);
+    git(&shop.repo, &["commit", "--quiet", "-m", "submodule"]);
+    git(&shop.repo, &["push", "--quiet", "origin", "main"]);
+    let (id, workspace) = made(&shop, "clone");
+    git(&workspace, &["submodule", "--quiet", "update", "--init"]);
+    git(&workspace.join("sub"), &["commit", "--quiet", "--allow-empty", "-m", "only here"]);
+    git(&workspace, &["submodule", "--quiet", "deinit", "--force", "sub"]);
+    for force in [&[][..], &["--force"]] {
+        let run = shop.run(&[&["ws", "rm", &id], force].concat());
+        assert!(run.code == 7 && run.stderr.contains("submodule that is not checked out, sub"), "{run:?}");
+    }
+    assert!(workspace.join(".git/modules/sub/HEAD").exists());
+    let _ = shop.way(["ws", "rm", &id, "--discard"]).ok();
+}
+
+#[test]
+fn ignored_files_are_not_overwritten_by_a_snapshot_or_an_update() {
+    let shop = Shop::new();
+    let (id, workspace) = made(&shop, "clone");
+    shop.sandbox.write(workspace.join("data"), "a file\n");
+    fs::create_dir(workspace.join("notes")).unwrap();
+    shop.sandbox.write(workspace.join("notes/one"), "old\n");
+    let snapshot = shop.way(["ws", "snapshot", &id, "--json"]).data()["id"].as_str().unwrap().to_owned();
+    fs::remove_file(workspace.join("data")).unwrap();
+    fs::remove_file(workspace.join("notes/one")).unwrap();
+    fs::remove_dir(workspace.join("notes")).unwrap();
+    shop.sandbox.write(workspace.join(".git/info/exclude"), "data\nnotes\n");
+    let check = |kept: &str| {
+        let kept = workspace.join(kept);
+        fs::create_dir_all(kept.parent().unwrap()).unwrap();
+        shop.sandbox.write(&kept, "not saved elsewhere\n");
+        let refused = shop.way(["ws", "restore", &snapshot, "--into", &id]).fails(7);
+        assert!(refused.stderr.contains("would be overwritten"), "{refused:?}");
+        assert_eq!(fs::read_to_string(&kept).unwrap(), "not saved elsewhere\n");
+        fs::remove_file(&kept).unwrap();
+    };
+    check("data/results");
+    fs::remove_dir(workspace.join("data")).unwrap();
+    check("data");
+    check("notes");
+    shop.sandbox.write(workspace.join("data"), "not saved elsewhere\n");
+    shop.sandbox.write(shop.repo.join("data"), "new in the source\n");
+    shop.sandbox.git(&shop.repo, ["add", "data"]);
+    shop.sandbox.git(&shop.repo, ["commit", "--quiet", "-m", "data"]);
+    let _ = shop.way(["ws", "update", &id]).fails(4);
+    assert_eq!(fs::read_to_string(workspace.join("data")).unwrap(), "not saved elsewhere\n");
+}
+
+#[test]
+fn an_unfinished_rebase_is_saved_with_its_stash_and_not_delivered() {
+    let shop = Shop::new();
+    let (id, workspace) = made(&shop, "clone");
+    let git = |args: &[&str]| shop.sandbox.git(&workspace, args);
+    shop.sandbox.write(workspace.join("other"), "other\n");
+    git(&["add", "other"]);
+    git(&["commit", "--quiet", "-m", "other"]);
+    let own = git(&["branch", "--show-current"]);
+    git(&["branch", "theirs"]);
+    for (branch, text) in [("theirs", "theirs\n"), (own.trim(), "mine\n")] {
+        git(&["checkout", "--quiet", branch]);
+        shop.sandbox.write(workspace.join("file"), text);
+        git(&["commit", "--quiet", "-a", "-m", branch]);
+    }
+    shop.sandbox.write(workspace.join("other"), "not committed\n");
+    let mut rebase = shop.sandbox.command("git", &workspace);
+    assert!(!rebase.args(["rebase", "--quiet", "--autostash", "theirs"]).output().unwrap().status.success());
+    for args in [&["ws", "push", &id][..], &["ws", "land", &id, "--commit", "all"]] {
+        let run = shop.run(args);
+        assert!(run.code == 7 && run.stderr.contains("a rebase under way"), "{run:?}");
+    }
+    let _ = shop.way(["ws", "rm", &id, "--force"]).ok();
+    let restored = shop.way(["ws", "restore", &format!("{id}-1"), "--json"]).data();
+    let restored = path(&restored["workspace"]["path"]);
+    assert_eq!(shop.sandbox.git(restored, ["show", "stash@{0}:other"]), "not committed\n");
+}
