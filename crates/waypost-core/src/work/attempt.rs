@@ -93,6 +93,10 @@ pub(crate) fn complete(
             created_at: cx.now,
         })?;
         cx.event(kind::ISSUE_FINISHED, issue, json!({ "task": after.id, "reason": outcome }))?;
+        // It must not expire later and make the finished issue claimable again.
+        if let Some(own) = cx.tx.lease_get(issue)?.filter(|own| own.holder.is_some() && own.holder == holder) {
+            lease::end(cx, own)?;
+        }
     }
     progress::complete_or_fail_workflow(cx, &after.workflow_id)?;
     Ok(after)

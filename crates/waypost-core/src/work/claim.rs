@@ -31,10 +31,14 @@ fn objection(cx: &mut OpContext<'_>, task: &Task, agent: &Agent) -> Result<Optio
     if !missing.is_empty() {
         return Ok(Some(format!("needs {}, which {} did not register", missing.join(", "), agent.name)));
     }
-    if let Some(issue) = &task.issue
-        && let Some(held) = lease::of_another(cx, issue, agent)?
-    {
-        return Ok(Some(format!("belongs to issue {issue}, which {} holds", lease::holder_name(cx, &held)?)));
+    if let Some(issue) = &task.issue {
+        let held = match lease::of_another(cx, issue, agent)? {
+            None => lease::of_another_on_task(cx, issue, agent)?,
+            held => held,
+        };
+        if let Some(held) = held {
+            return Ok(Some(format!("belongs to issue {issue}, which {} holds", lease::holder_name(cx, &held)?)));
+        }
     }
     Ok(None)
 }

@@ -110,20 +110,23 @@ pub(crate) fn expire(cx: &mut OpContext<'_>, held: Lease, why: &str) -> Result<(
         Some(_) => lease::end(cx, held)?,
         None => {
             let (subject, holder, epoch) = (held.subject.clone(), held.holder.clone(), held.epoch);
-            let actor = lease::holder_name(cx, &held)?;
-            let worktree_id = held.worktree_id.clone();
-            lease::end(cx, held)?;
-            cx.tx.notice_put(&Notice {
-                issue: subject.clone(),
-                news: News::Abandoned,
-                reason: why.to_owned(),
-                actor,
-                task_id: None,
-                worktree_id,
-                created_at: cx.now,
-            })?;
+            abandon_issue(cx, held, why)?;
             cx.event(kind::ISSUE_EXPIRED, &subject, json!({ "agent": holder, "epoch": epoch, "reason": why }))?;
         }
     }
     Ok(())
+}
+
+/// Ends a lease on an issue, and leaves a notice, so that the ledger makes the issue claimable again.
+pub(crate) fn abandon_issue(cx: &mut OpContext<'_>, held: Lease, why: &str) -> Result<()> {
+    let (issue, worktree_id) = (held.subject.clone(), held.worktree_id.clone());
+    let actor = lease::holder_name(cx, &held)?;
+    lease::end(cx, held)?;
+    // An agent finished the issue, and the ledger has not been told yet.
+    if cx.tx.notice_list()?.iter().any(|notice| notice.issue == issue && notice.news == News::Finished) {
+        return Ok(());
+    }
+    let (reason, created_at) = (why.to_owned(), cx.now);
+    let notice = Notice { issue, news: News::Abandoned, reason, actor, task_id: None, worktree_id, created_at };
+    cx.tx.notice_put(&notice)
 }

@@ -158,6 +158,9 @@ pub(crate) fn require_among(
         };
         return Err(lost(format!("{} does not hold task {}, {now}", agent.name, task.name)));
     }
+    if lease.deadline() <= cx.now {
+        return Err(lost(format!("the lease of {} on task {} expired at {}", agent.name, task.name, lease.deadline())));
+    }
     match epoch {
         Some(epoch) if epoch != lease.epoch => Err(lost(format!(
             "the lease on task {} has epoch {}, not {epoch}: it was lost and claimed again since",

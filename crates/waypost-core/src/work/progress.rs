@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use serde_json::json;
+
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::{TaskId, WorkflowId};
@@ -50,10 +52,13 @@ fn dead_tasks_if_stuck(cx: &mut OpContext<'_>, id: &WorkflowId) -> Result<Option
             dependents.entry(dependency.depends_on).or_default().push(dependency.task_id);
         }
     }
+    // Tasks that were skipped or are completed no longer hold up those behind them.
+    let done: BTreeSet<TaskId> =
+        tasks.iter().filter(|task| task.status.satisfies()).map(|task| task.id.clone()).collect();
     let mut queue: Vec<_> = stuck.iter().cloned().collect();
     while let Some(task) = queue.pop() {
         for dependent in dependents.remove(&task).unwrap_or_default() {
-            if stuck.insert(dependent.clone()) {
+            if !done.contains(&dependent) && stuck.insert(dependent.clone()) {
                 queue.push(dependent);
             }
         }
@@ -62,4 +67,17 @@ fn dead_tasks_if_stuck(cx: &mut OpContext<'_>, id: &WorkflowId) -> Result<Option
     let dead: Vec<_> =
         tasks.iter().filter(|task| task.status == TaskStatus::Dead).map(|task| task.name.as_str()).collect();
     Ok((!can_run).then(|| dead.join(", ")))
+}
+
+/// Starts the time within which an agent must claim a task anew, for all tasks of a workflow that runs from now on.
+pub(crate) fn restart_queue_timeouts(cx: &mut OpContext<'_>, id: &WorkflowId) -> Result<()> {
+    for task in cx.tx.task_list(id)? {
+        if task.status == TaskStatus::Pending && task.queue_timeout_ms.is_some() {
+            let mut queued = task.clone();
+            queued.queued_at = cx.now;
+            queued.due_at = task.queue_timeout_ms.map(|timeout| cx.now.plus(timeout));
+            cx.change_task(kind::TASK_CHANGED, &task, &queued, json!({}))?;
+        }
+    }
+    Ok(())
 }

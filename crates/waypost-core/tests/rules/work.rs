@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 use waypost_core::context::{Caller, LeaseTimes};
 use waypost_core::escape::EXPLANATION;
 use waypost_core::id::CheckpointId;
-use waypost_core::model::{Lease, ProcessIdentity, TaskStatus, WorkflowStatus};
+use waypost_core::model::{Lease, News, ProcessIdentity, TaskStatus, WorkflowStatus};
 use waypost_core::op::{
     AddCheckpoint, AddJobRecord, AddTask, AddWorkflow, AnswerQuestion, AskQuestion, AssignTask, ClaimTask, Claimed,
-    ExpireDue, FailTask, FinishJob, Heartbeat, IntroduceAgent, LeaseIssue, ListLeases, PauseWorkflow, RecordJobStarted,
-    RecordMerge, RegisterSupervisor, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow, ShowContext, ShowTask,
-    ShowWorkflow, ShowWorkflowSummary, SkipTask, StartWorkflow,
+    ExpireDue, FailTask, FinishJob, Heartbeat, IntroduceAgent, LeaseIssue, ListLeases, ListNotices, PauseWorkflow,
+    RecordJobStarted, RecordMerge, RegisterSupervisor, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow,
+    RetireAgent, ShowContext, ShowTask, ShowWorkflow, ShowWorkflowSummary, SkipTask, StartWorkflow,
 };
 use waypost_core::store::Store as _;
 use waypost_core::time::Timestamp;
@@ -287,6 +287,98 @@ fn the_queue_timeout_starts_when_a_task_becomes_claimable() {
         bench.0.write(PERSON, ExpireDue {}).unwrap();
         assert_eq!(bench.task("b").task.status, status, "at {now}");
     }
+}
+
+#[test]
+fn the_queue_timeout_starts_again_when_a_workflow_resumes() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a", "queue_timeout": "10s", "max_attempts": 1 }, { "name": "b" }]));
+    let workflow = || "w".to_owned();
+    bench.0.write(PERSON, PauseWorkflow { workflow: workflow() }).unwrap();
+    for now in [12_000, 21_000] {
+        bench.0.set_now(now);
+        bench.0.write(PERSON, ExpireDue {}).unwrap();
+    }
+    bench.0.write(PERSON, ResumeWorkflow { workflow: workflow() }).unwrap();
+    for (now, status) in [(30_999, TaskStatus::Pending), (31_000, TaskStatus::Dead)] {
+        bench.0.set_now(now);
+        bench.0.write(PERSON, ExpireDue {}).unwrap();
+        assert_eq!(bench.task("a").task.status, status, "at {now}");
+    }
+}
+
+#[test]
+fn a_workflow_goes_on_while_a_task_behind_a_skipped_one_can_run() {
+    let plan = json!([{ "name": "a" }, { "name": "b", "depends_on": ["a"] }, { "name": "c", "depends_on": ["b"] }]);
+    for is_skipped_first in [true, false] {
+        let mut bench = Bench::new();
+        bench.start(&plan);
+        if is_skipped_first {
+            bench.skip("b");
+        }
+        bench.kill("a");
+        if !is_skipped_first {
+            assert_eq!(bench.status(), WorkflowStatus::Failed);
+            bench.skip("b");
+        }
+        assert_eq!(bench.status(), WorkflowStatus::InProgress, "{is_skipped_first}");
+        bench.finish("agent1", "c");
+        assert_eq!(bench.status(), WorkflowStatus::Failed, "a is dead");
+    }
+}
+
+#[test]
+fn a_finished_issue_is_not_abandoned_when_a_lease_on_it_ends_later() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a", "issue": "i-1" }, { "name": "b" }]));
+    let lease = || LeaseIssue { issue: "i-1".to_owned(), ttl_ms: Some(60_000) };
+    bench.0.write("agent1", lease()).unwrap();
+    bench.finish("agent1", "a");
+    let news = |bench: &mut Bench| -> Vec<News> {
+        bench.0.read(PERSON, ListNotices {}).unwrap().notices.iter().map(|notice| notice.news).collect()
+    };
+    assert_eq!(news(&mut bench), [News::Finished]);
+    let leases = bench.0.read(PERSON, ListLeases {}).unwrap();
+    assert!(!format!("{leases:?}").contains("i-1"), "the finisher holds the issue no more: {leases:?}");
+    // The ledger does not know it yet, so another agent may try to claim it.
+    let refused = bench.0.write("agent2", lease()).unwrap_err();
+    assert!(refused.kind() == Kind::Conflict && refused.to_string().contains("agent1 finished"), "{refused}");
+    bench.0.set_now(100_000);
+    bench.0.write(PERSON, ExpireDue {}).unwrap();
+    assert_eq!(news(&mut bench), [News::Finished]);
+}
+
+#[test]
+fn an_agent_that_retires_gives_its_issues_back() {
+    let mut bench = Bench::new();
+    bench.0.write("agent1", LeaseIssue { issue: "i-1".to_owned(), ttl_ms: None }).unwrap();
+    bench.0.write("agent1", RetireAgent { agent: None }).unwrap();
+    let notices = bench.0.read(PERSON, ListNotices {}).unwrap().notices;
+    let [notice] = notices.as_slice() else { panic!("{notices:?}") };
+    assert_eq!((notice.issue.as_str(), notice.news, notice.actor.as_str()), ("i-1", News::Abandoned, "agent1"));
+}
+
+#[test]
+fn two_agents_cannot_hold_two_tasks_of_one_issue() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a", "issue": "i-1" }, { "name": "b", "issue": "i-1" }]));
+    bench.claim("agent1", "a").unwrap();
+    let refused = bench.claim("agent2", "b").unwrap_err();
+    assert!(refused.kind() == Kind::Conflict && refused.to_string().contains("which agent1 holds"), "{refused}");
+    bench.claim("agent1", "b").unwrap();
+}
+
+#[test]
+fn an_agent_whose_lease_is_over_cannot_finish_even_if_others_expire_first() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }]));
+    bench.0.write("agent1", ClaimTask { ttl_ms: Some(60_000), ..claim(Some("a")) }).unwrap();
+    // One call expires at most so many leases, the oldest first.
+    for number in 0..1_000 {
+        bench.0.write("agent1", LeaseIssue { issue: format!("i-{number}"), ttl_ms: Some(1_000) }).unwrap();
+    }
+    bench.0.set_now(61_000);
+    assert_eq!(bench.0.write("agent1", finish("a")).unwrap_err().kind(), Kind::LeaseLost);
 }
 
 #[test]

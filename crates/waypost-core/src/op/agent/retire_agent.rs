@@ -7,8 +7,8 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Agent, AgentStatus, TaskStatus, kind};
-use crate::op::{Access, Effect, Operation, StoreOperation};
-use crate::work::{agents, attempt, changes, described, find, lease};
+use crate::op::{Access, Effect, IssueEffect, Operation, StoreOperation};
+use crate::work::{agents, attempt, changes, described, expire_due, find, lease};
 
 /// Retires an agent for good and releases everything it holds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,8 @@ impl Operation for RetireAgent {
 }
 
 impl StoreOperation for RetireAgent {
+    const ISSUES: IssueEffect = IssueEffect::Releases;
+
     fn run(self, cx: &mut OpContext<'_>) -> Result<Agent> {
         let caller = agents::caller(cx)?;
         let mut agent = match &self.agent {
@@ -46,11 +48,7 @@ impl StoreOperation for RetireAgent {
                     attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, "its agent retired")?;
                 }
                 Some(_) => lease::end(cx, held)?,
-                None => {
-                    let data = json!({ "agent": agent.id, "epoch": held.epoch, "reason": "its agent retired" });
-                    cx.event(kind::ISSUE_RELEASED, &held.subject.clone(), data)?;
-                    lease::end(cx, held)?;
-                }
+                None => expire_due::abandon_issue(cx, held, "its agent retired")?,
             }
         }
         let before = agent.clone();

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::context::OpContext;
 use crate::error::{Error, Result};
-use crate::model::{Lease, kind};
+use crate::model::{Lease, News, Notice, kind};
 use crate::op::{Access, Audience, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, claim, lease};
 
@@ -45,6 +45,10 @@ impl StoreOperation for LeaseIssue {
                 if let Some(held) = lease::of_another_on_task(cx, &self.issue, &agent)? {
                     return Err(held_error(cx, &self.issue, &held)?.hint(format!("its task is {}", held.subject)));
                 }
+                let is_of_it = |notice: &Notice| notice.issue == self.issue && notice.news == News::Finished;
+                if let Some(notice) = cx.tx.notice_list()?.into_iter().find(is_of_it) {
+                    return Err(finished_error(&notice));
+                }
                 claim::check_cap(cx, &agent)?;
                 // An agent works on the issue again, so a pending notice that it was abandoned is obsolete.
                 cx.tx.notice_remove(&self.issue)?;
@@ -63,4 +67,13 @@ fn held_error(cx: &mut OpContext<'_>, issue: &str, held: &Lease) -> Result<Error
     Ok(Error::conflict(format!("issue {issue} is held by {holder} until {until}"))
         .hint("way ready lists the issues that can be claimed")
         .hint(format!("a person can take it away: way release {issue} --force")))
+}
+
+fn finished_error(notice: &Notice) -> Error {
+    let Notice { issue, actor, .. } = notice;
+    let error = Error::conflict(format!("{actor} finished issue {issue}, and its ledger was not updated yet"));
+    match &notice.task_id {
+        Some(task) => error.hint(format!("to do it again: way task reopen {task}")),
+        None => error,
+    }
 }

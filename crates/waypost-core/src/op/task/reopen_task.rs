@@ -8,8 +8,8 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{TaskStatus, WorkflowStatus, kind};
 use crate::op::{Access, Effect, Operation, StoreOperation};
-use crate::work::find;
 use crate::work::view::{self, TaskView};
+use crate::work::{find, progress};
 
 /// Reopens a task that has ended.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +60,7 @@ impl StoreOperation for ReopenTask {
             reopened.move_to(WorkflowStatus::InProgress, cx.now)?;
             reopened.reason = None;
             cx.change_workflow(kind::WORKFLOW_REOPENED, &workflow, &reopened)?;
+            progress::restart_queue_timeouts(cx, &reopened.id)?;
         }
         view::task(cx, after)
     }

@@ -56,5 +56,6 @@ fn revive(cx: &mut OpContext<'_>, task: &Task) -> Result<()> {
     let mut after = workflow.clone();
     after.move_to(WorkflowStatus::InProgress, cx.now)?;
     after.reason = None;
-    cx.change_workflow(kind::WORKFLOW_REOPENED, &workflow, &after)
+    cx.change_workflow(kind::WORKFLOW_REOPENED, &workflow, &after)?;
+    progress::restart_queue_timeouts(cx, &after.id)
 }

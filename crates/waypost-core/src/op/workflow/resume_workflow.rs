@@ -34,6 +34,7 @@ impl StoreOperation for ResumeWorkflow {
         let mut after = workflow.clone();
         after.move_to(WorkflowStatus::InProgress, cx.now)?;
         cx.change_workflow(kind::WORKFLOW_RESUMED, &workflow, &after)?;
+        progress::restart_queue_timeouts(cx, &after.id)?;
         progress::complete_or_fail_workflow(cx, &after.id)?;
         let after = find::workflow(cx, after.id.as_str())?;
         view::workflow(cx, after)

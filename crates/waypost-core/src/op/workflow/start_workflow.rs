@@ -2,11 +2,10 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::context::OpContext;
 use crate::error::{Error, Result};
-use crate::model::{TaskStatus, Workflow, WorkflowStatus, kind};
+use crate::model::{Workflow, WorkflowStatus, kind};
 use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::view::{self, WorkflowView};
 use crate::work::{find, progress};
@@ -50,14 +49,7 @@ pub(crate) fn start(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Workf
     let mut after = workflow.clone();
     after.move_to(WorkflowStatus::InProgress, cx.now)?;
     cx.change_workflow(kind::WORKFLOW_STARTED, workflow, &after)?;
-    for task in cx.tx.task_list(&workflow.id)? {
-        if task.status == TaskStatus::Pending && task.queue_timeout_ms.is_some() {
-            let mut queued = task.clone();
-            queued.queued_at = cx.now;
-            queued.due_at = task.queue_timeout_ms.map(|patience| cx.now.plus(patience));
-            cx.change_task(kind::TASK_CHANGED, &task, &queued, json!({}))?;
-        }
-    }
+    progress::restart_queue_timeouts(cx, &workflow.id)?;
     // All tasks may have been skipped before the start.
     progress::complete_or_fail_workflow(cx, &after.id)?;
     find::workflow(cx, after.id.as_str())
