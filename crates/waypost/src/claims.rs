@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use waypost_core::ledger::ready::Reason;
-use waypost_core::model::{DeferredChanges, EventQuery, Lease, News, Notice, describe_end, kind};
+use waypost_core::model::{DeferredChanges, EventQuery, Lease, News, Notice, Worktree, describe_end, kind};
 use waypost_core::op::{
     ConfirmChanges, ConfirmNotice, EndIssueLease, LeaseIssue, LeaseView, ListEvents, ListLeases, ListNotices,
     ListWorktrees, NoticeList, ShowTask,
@@ -34,6 +34,9 @@ const MAX_CLAIM_ATTEMPTS: u32 = 200;
 
 /// Maximum number of events read to find out whether the caller held an issue before.
 const MAX_CLAIM_EVENTS: u32 = 1_000;
+
+/// How long a notice waits for an issue that the checked-out ledger does not have.
+const MAX_NOTICE_AGE_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
 /// The outcome of a notice that closed the issue.
 pub const CLOSED: &str = "closed";
@@ -115,10 +118,12 @@ pub fn issue_of(session: &mut Session, task: &str) -> Result<Option<String>> {
     Ok(session.read(ShowTask { task: task.to_owned(), workflow: None, repository: None })?.task.task.issue)
 }
 
-/// Ends the caller's leases on issues that were released, closed or deleted; where forced, also those of others.
-pub fn release(place: &Place, issues: &[(String, bool)], reason: &str) -> Result<()> {
+/// Ends the caller's leases on issues that were released, closed or deleted; where forced, also those of others. Returns
+/// whether there was one.
+pub fn release(place: &Place, issues: &[(String, bool)], reason: &str) -> Result<bool> {
+    let mut was_held = false;
     if !is_marked(place) {
-        return Ok(());
+        return Ok(was_held);
     }
     let mut session = Session::open(place.clone())?;
     for (issue, force) in issues {
@@ -134,10 +139,11 @@ pub fn release(place: &Place, issues: &[(String, bool)], reason: &str) -> Result
         match released {
             // Another agent has claimed it since, or holds it beside the caller.
             Err(error) if error.kind() != Kind::Conflict => return Err(error),
-            _ => {}
+            Err(_) => {}
+            Ok(ended) => was_held |= ended.was_held,
         }
     }
-    Ok(())
+    Ok(was_held)
 }
 
 /// Refuses changes to issues that other agents hold.
@@ -307,11 +313,28 @@ pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
     };
     deliver_changes(session, deferred.iter().filter(is_own))?;
     let mut outcomes = Vec::new();
+    let (now, own_worktree) = (session.now()?, session.worktree().id.clone());
+    let has_own_ledger = session.place.config.text("ledger.home").is_some_and(|home| home == "branch");
     for notice in notices {
+        // Each worktree has a ledger of its own, and a command there delivers the notice.
+        let is_elsewhere = |worktree: &Worktree| {
+            let is_of_it = worktree.id == notice.worktree_id && worktree.id != own_worktree;
+            is_of_it && worktree.removed_at.is_none() && worktree.path.is_dir()
+        };
+        if has_own_ledger && is_own_repository(&notice) && worktrees.iter().any(is_elsewhere) {
+            continue;
+        }
+        let is_old = notice.created_at.plus(MAX_NOTICE_AGE_MS) <= now;
         let result = match deliver_notice(session, &notice) {
             Ok(result) => Ok(result),
-            // The issue is not in its ledger, and will not be later either.
-            Err(error) if error.kind() == Kind::NotFound && is_own_repository(&notice) => Ok(error.full_message()),
+            // A branch that is not checked out now may have the issue, but not for ever.
+            Err(error) if error.kind() == Kind::NotFound && is_own_repository(&notice) => {
+                if is_old {
+                    Ok(error.full_message())
+                } else {
+                    Err(error)
+                }
+            }
             Err(error) if error.kind() == Kind::NotFound => continue,
             // It is already closed, deleted or released.
             Err(error) if error.kind() == Kind::Conflict => Ok(error.full_message()),

@@ -106,6 +106,15 @@ impl Version {
     }
 }
 
+/// Returns the ids that open issues name as their parent or in dependencies.
+fn named_by_open<'l>(lines: impl Iterator<Item = &'l Vec<u8>>) -> HashSet<String> {
+    let statuses = Statuses::default();
+    let issues = lines.filter_map(|line| Issue::read(&parsed(line)?)).map(|(issue, _)| issue);
+    let open = issues.filter(|issue| !statuses.category(&issue.status).is_over());
+    open.flat_map(|issue| issue.dependencies.into_iter().map(|edge| edge.depends_on_id).chain(issue.parent_id))
+        .collect()
+}
+
 struct Sides<'a> {
     base: Option<&'a Version>,
     left: &'a Version,
@@ -175,18 +184,27 @@ impl Sides<'_> {
     /// The issues by id, each as one line; as two lines, if the merged line would be too long.
     fn issues(&self) -> BTreeMap<String, Vec<Vec<u8>>> {
         let mut merged = BTreeMap::new();
+        let mut pruned = Vec::new();
         for (id, left) in &self.left.issues {
             if let Some(right) = self.right.issues.get(id) {
                 merged.insert(id.clone(), self.issue(id, left, right));
-            } else if !self.is_pruned(id, left, self.right) {
+            } else if self.is_pruned(id, left, self.right) {
+                pruned.push((id, left));
+            } else {
                 merged.insert(id.clone(), vec![left.clone()]);
             }
         }
-        for (id, right) in &self.right.issues {
-            if !self.left.issues.contains_key(id) && !self.is_pruned(id, right, self.left) {
+        for (id, right) in self.right.issues.iter().filter(|(id, _)| !self.left.issues.contains_key(*id)) {
+            if self.is_pruned(id, right, self.left) {
+                pruned.push((id, right));
+            } else {
                 merged.insert(id.clone(), vec![right.clone()]);
             }
         }
+        // Pruning keeps issues that an open one names, and the side that pruned did not know this one.
+        let named = if pruned.is_empty() { HashSet::new() } else { named_by_open(merged.values().flatten()) };
+        let kept = pruned.into_iter().filter(|(id, _)| named.contains(*id));
+        merged.extend(kept.map(|(id, line)| (id.clone(), vec![line.clone()])).collect::<Vec<_>>());
         merged
     }
 
@@ -332,6 +350,24 @@ mod tests {
         check(Some(&old), &pruned, &old, &pruned);
         check(Some(&old), &pruned, &format!("{old}{{\"id\":\"d\"}}\n"), &format!("{pruned}{{\"id\":\"d\"}}\n"));
         check(None, &pruned, &old, &pruned);
+    }
+
+    #[test]
+    fn a_pruned_issue_stays_if_an_open_issue_of_the_other_side_waits_for_it() {
+        let closed = r#"{"id":"x","status":"closed","closed_at":"2026-01-01T00:00:00Z"}"#;
+        let waiting = |status: &str| {
+            format!(r#"{{"id":"y","status":"{status}","dependencies":[{{"depends_on_id":"x","type":"blocks"}}]}}"#)
+        };
+        let mark = r#"{"_type":"waypost","pruned_before":"2026-02-01T00:00:00.000Z"}"#;
+        for (status, is_kept) in [("open", true), ("closed", false)] {
+            let (base, pruned) = (format!("{closed}\n"), format!("{mark}\n"));
+            let other = format!("{closed}\n{}\n", waiting(status));
+            for (left, right) in [(&pruned, &other), (&other, &pruned)] {
+                let [base, left, right] = [&base, left, right].map(|text| Document::parse(text.clone().into_bytes()));
+                let merged = merge(Some(&base), &left, &right).to_bytes();
+                assert_eq!(String::from_utf8(merged).unwrap().contains(closed), is_kept, "{status}");
+            }
+        }
     }
 
     #[test]

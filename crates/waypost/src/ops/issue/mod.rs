@@ -17,11 +17,12 @@ use serde_json::value::RawValue;
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::record::Record;
+use waypost_core::ledger::vocabulary::Category;
 use waypost_core::model::Lease;
 use waypost_core::op::Operation;
 use waypost_core::page::Cursor;
 use waypost_core::time::Timestamp;
-use waypost_core::{Error, Result, path_text, words};
+use waypost_core::{Error, Kind, Result, path_text, words};
 use waypost_ledger::{Index, Position, Summary, Window};
 
 use crate::claims::{self, Held};
@@ -221,14 +222,24 @@ impl IssueContext {
         if !dry_run {
             claims::bring_up_to_date(place, ledger);
         }
-        let records = ledger.apply_placed(changes, dry_run, |issues| claims::require_claims(place, issues))?;
+        let applied = ledger.apply_placed(changes, dry_run, |issues| claims::require_claims(place, issues));
+        let records = match applied {
+            Err(error) if !dry_run => vec![self.end_lease_without_claim(changes, error)?],
+            records => records?,
+        };
         let mut outcome = Changed { records, pruned: 0 };
         if dry_run {
             return Ok(outcome);
         }
         ensure_driver(place);
-        let ends_lease =
-            |change: &Change| matches!(change, Change::Close(..) | Change::Delete(..) | Change::Release(..));
+        let statuses = &ledger.terms().statuses;
+        let ends_lease = |change: &Change| match change {
+            Change::Close(..) | Change::Delete(..) | Change::Release(..) => true,
+            Change::Update(_, edit) => {
+                edit.status.as_ref().is_some_and(|status| statuses.category(status) != Category::Wip)
+            }
+            _ => false,
+        };
         let ended: Vec<(String, bool)> = changes
             .iter()
             .zip(&outcome.records)
@@ -247,6 +258,20 @@ impl IssueContext {
             }
         }
         Ok(outcome)
+    }
+
+    /// Ends the lease on an issue whose ledger shows no claim to release, because its status was changed or the file was
+    /// restored. Returns the error if that is not the case.
+    fn end_lease_without_claim(&self, changes: &[(&str, &Change)], error: Error) -> Result<(Record, usize)> {
+        let [(_, change)] = changes else { return Err(error) };
+        let (Kind::Conflict, Change::Release(id, force)) = (error.kind(), change.plain()) else { return Err(error) };
+        let entry = self.with_index(|index| index.get_by_prefix(id))?;
+        let released = [(entry.issue.id, *force || change.is_forced())];
+        if claims::release(&self.place, &released, "the issue was released")? {
+            Ok((entry.record, entry.ledger))
+        } else {
+            Err(error)
+        }
     }
 
     /// Claims an issue, in its ledger and with a lease: the named one, else the first ready one.
