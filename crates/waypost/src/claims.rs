@@ -472,7 +472,7 @@ fn mark(place: &Place) -> Option<PathBuf> {
 #[cfg(test)]
 mod tests {
     use serde_json::{Value, json};
-    use waypost_core::op::{AddWorkflow, ClaimTask, DeferChanges, FinishTask};
+    use waypost_core::op::{AddWorkflow, ClaimTask, DeferChanges, FinishTask, RetireAgent};
 
     use super::*;
     use crate::jobs::{self, Request, Settings};
@@ -528,7 +528,7 @@ mod tests {
     }
 
     #[test]
-    fn a_finish_does_not_close_an_issue_that_was_claimed_before_the_notice_was_delivered() {
+    fn a_finished_issue_cannot_be_claimed_before_its_ledger_is_updated() {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
         let place = place_of(dir.path(), None).unwrap();
@@ -547,12 +547,29 @@ mod tests {
         ann.write(serde_json::from_value::<FinishTask>(finish).unwrap()).unwrap();
         // The command that finished the task has read the notice, and is about to take the ledger's lock.
         let notice = ann.read(ListNotices {}).unwrap().notices.remove(0);
-        let bob = place.used_by("bob", Some("bob"));
-        session(&place, "bob").write(LeaseIssue { issue: issue.clone(), ttl_ms: None }).unwrap();
-        Ledger::of(&bob).unwrap().apply(&[Change::Claim(Some(issue.clone()))]).unwrap();
-        assert_ne!(deliver_notice(&mut ann, &notice).unwrap(), CLOSED);
-        let found = Ledger::of(&place).unwrap().get(&issue).unwrap();
-        assert_eq!((found.status.as_str(), found.assignee.as_deref()), ("in_progress", Some("bob")));
+        let refused = session(&place, "bob").write(LeaseIssue { issue: issue.clone(), ttl_ms: None }).unwrap_err();
+        assert_eq!(refused.kind(), Kind::Conflict, "{refused}");
+        assert_eq!(deliver_notice(&mut ann, &notice).unwrap(), CLOSED);
+    }
+
+    #[test]
+    fn an_abandoned_issue_that_was_claimed_before_the_notice_was_delivered_is_not_released() {
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = place_of(dir.path(), None).unwrap();
+        let issue = issue_with_task(&place);
+        let lease = || LeaseIssue { issue: issue.clone(), ttl_ms: None };
+        let mut ann = session(&place, "ann");
+        ann.write(lease()).unwrap();
+        let of_ann = place.used_by("ann", Some("ann"));
+        Ledger::of(&of_ann).unwrap().apply(&[Change::Claim(Some(issue.clone()))]).unwrap();
+        ann.write(RetireAgent { agent: None }).unwrap();
+        let notice = ann.read(ListNotices {}).unwrap().notices.remove(0);
+        // Another command has read the notice, and is about to take the ledger's lock.
+        let mut bob = session(&place, "bob");
+        bob.write(lease()).unwrap();
+        assert!(deliver_notice(&mut bob, &notice).unwrap().starts_with("it was claimed again"));
+        assert_eq!(Ledger::of(&place).unwrap().get(&issue).unwrap().status, "in_progress");
     }
 
     #[test]

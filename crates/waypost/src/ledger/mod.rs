@@ -392,7 +392,7 @@ impl Ledger {
         let changes: Vec<(&str, &Change)> =
             changes.iter().zip(&redacted).map(|((place, _), change)| (*place, &**change)).collect();
         let changes = changes.as_slice();
-        let mut owners = self.owners(changes)?;
+        let owners = self.owners(changes)?;
         if let Some(number) = owners.iter().copied().find(|number| self.repos[*number].unreachable.is_some()) {
             if let Some(other) = owners.iter().find(|other| **other != number) {
                 return Err(Error::unavailable("the changes are in several ledgers, and one cannot be reached")
@@ -400,50 +400,71 @@ impl Ledger {
             }
             return self.defer(changes, number, dry_run, fence);
         }
-        let is_one_ledger = owners.windows(2).all(|pair| pair[0] == pair[1]);
-        // A dry run of one ledger does not see issues that were added by name in the dry run of another.
+        if owners.windows(2).all(|pair| pair[0] == pair[1]) {
+            return self.apply_round(changes, dry_run, &fence);
+        }
+        // Each ledger is written once, after all of them were checked. So the changes of a ledger come together, except
+        // where a name must be given before it is used.
         let has_names = changes.iter().any(|(_, change)| matches!(change, Change::Add(New { name: Some(_), .. })));
-        let rounds: &[bool] = match (dry_run, !is_one_ledger && !has_names) {
-            (true, _) => &[true],
-            (false, true) => &[true, false],
-            (false, false) => &[false],
+        let mut order: Vec<usize> = (0..changes.len()).collect();
+        if !has_names {
+            order.sort_by_key(|index| owners.iter().position(|owner| *owner == owners[*index]));
+        }
+        let ordered: Vec<(&str, &Change)> = order.iter().map(|index| changes[*index]).collect();
+        let mut records = match self.apply_round(&ordered, true, &fence) {
+            // The check of one ledger does not see issues that the check of another one adds by name.
+            Err(error) if error.kind() == Kind::NotFound && !dry_run && has_names => Vec::new(),
+            checked => checked?,
         };
+        if !dry_run {
+            records = self.apply_round(&ordered, false, &fence)?;
+        }
+        let mut placed: Vec<_> = order.into_iter().zip(records).collect();
+        placed.sort_by_key(|(index, _)| *index);
+        Ok(placed.into_iter().map(|(_, record)| record).collect())
+    }
+
+    /// Makes or checks changes in their order, with one transaction for those of a ledger that come together.
+    fn apply_round(
+        &self,
+        changes: &[(&str, &Change)],
+        dry_run: bool,
+        fence: &impl Fn(&[String]) -> Result<()>,
+    ) -> Result<Vec<(Record, usize)>> {
+        let mut owners = self.owners(changes)?;
         let pruned = self.pruned_blockers(changes)?;
         let mut records: Vec<(Record, usize)> = Vec::new();
-        for dry_run in rounds {
-            records.clear();
-            let mut names = Names::default();
-            retry_moved(|moved| {
-                if moved.take() {
-                    owners = self.owners(changes)?;
-                }
-                while let Some(number) = owners.get(records.len()).copied() {
-                    let rest = changes.iter().zip(&owners).skip(records.len());
-                    let group = rest.take_while(|(_, owner)| **owner == number).map(|(change, _)| change);
-                    let (done, new_names) = self.transaction_in(number, |transaction| {
-                        if *dry_run {
-                            transaction.discard();
-                        }
-                        transaction.names.clone_from(&names);
-                        let of_holder = group.clone().filter_map(|(_, change)| change.of_holder());
-                        let of_holder: Vec<String> = of_holder.filter_map(|id| transaction.find(id).ok()).collect();
-                        if !of_holder.is_empty() {
-                            fence(&of_holder)?;
-                        }
-                        let apply = |(place, change): &(&str, &Change)| {
-                            transaction.remove_pruned_blockers(change, &pruned)?;
-                            transaction.apply(change).map_err(|error| at(place, error))
-                        };
-                        let done = group.clone().map(apply).collect::<Result<Vec<Record>>>();
-                        moved.set(transaction.is_elsewhere());
-                        Ok((done?, transaction.names.clone()))
-                    })?;
-                    records.extend(done.into_iter().map(|record| (record, number)));
-                    names = new_names;
-                }
-                Ok(())
-            })?;
-        }
+        let mut names = Names::default();
+        retry_moved(|moved| {
+            if moved.take() {
+                owners = self.owners(changes)?;
+            }
+            while let Some(number) = owners.get(records.len()).copied() {
+                let rest = changes.iter().zip(&owners).skip(records.len());
+                let group = rest.take_while(|(_, owner)| **owner == number).map(|(change, _)| change);
+                let (done, new_names) = self.transaction_in(number, |transaction| {
+                    if dry_run {
+                        transaction.discard();
+                    }
+                    transaction.names.clone_from(&names);
+                    let of_holder = group.clone().filter_map(|(_, change)| change.of_holder());
+                    let of_holder: Vec<String> = of_holder.filter_map(|id| transaction.find(id).ok()).collect();
+                    if !of_holder.is_empty() {
+                        fence(&of_holder)?;
+                    }
+                    let apply = |(place, change): &(&str, &Change)| {
+                        transaction.remove_pruned_blockers(change, &pruned)?;
+                        transaction.apply(change).map_err(|error| at(place, error))
+                    };
+                    let done = group.clone().map(apply).collect::<Result<Vec<Record>>>();
+                    moved.set(transaction.is_elsewhere());
+                    Ok((done?, transaction.names.clone()))
+                })?;
+                records.extend(done.into_iter().map(|record| (record, number)));
+                names = new_names;
+            }
+            Ok(())
+        })?;
         Ok(records)
     }
 
