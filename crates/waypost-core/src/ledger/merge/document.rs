@@ -204,7 +204,7 @@ impl Sides<'_> {
         // Pruning keeps issues that an open one names, and the side that pruned did not know this one.
         let named = if pruned.is_empty() { HashSet::new() } else { named_by_open(merged.values().flatten()) };
         let kept = pruned.into_iter().filter(|(id, _)| named.contains(*id));
-        merged.extend(kept.map(|(id, line)| (id.clone(), vec![line.clone()])).collect::<Vec<_>>());
+        merged.extend(kept.map(|(id, line)| (id.clone(), vec![line.clone()])));
         merged
     }
 
