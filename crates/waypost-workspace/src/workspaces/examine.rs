@@ -1,6 +1,5 @@
 //! Finds work in a workspace that a removal would lose.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
@@ -17,6 +16,7 @@ use super::overlay::enter;
 use super::plan::{is_source_gone, resolve, source};
 use super::push::{Merged, borrowing, merged_in_source, targets};
 use super::reflog::abandoned;
+use super::repair::entries;
 use crate::vcs::config_file::ConfigFile;
 use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
 use crate::vcs::run::Git;
@@ -183,7 +183,7 @@ fn examine_clone(plan: &Plan) -> Result<Findings> {
         findings.unpushed = count_unmerged(plan, &git)?;
     }
     findings.abandoned = abandoned(plan, &git)?.len();
-    if let Some(module) = hidden_module(&git_dir) {
+    if let Some(module) = hidden_module(&git_dir)? {
         let what = format!("the repository of a submodule that is not checked out, {module}");
         let way_out = "check it out and push its commits, or let it go: way ws rm --discard".to_owned();
         findings.in_the_way.push((what, way_out));
@@ -193,22 +193,22 @@ fn examine_clone(plan: &Plan) -> Result<Findings> {
 
 /// Returns the name of a submodule whose repository is in a git directory, while its files are not checked out. Those that
 /// are checked out are found there.
-fn hidden_module(git_dir: &Path) -> Option<String> {
+fn hidden_module(git_dir: &Path) -> Result<Option<String>> {
     let modules = git_dir.join("modules");
     let mut dirs = vec![modules.clone()];
     while let Some(dir) = dirs.pop() {
-        for entry in fs::read_dir(&dir).into_iter().flatten().flatten().map(|entry| entry.path()) {
+        for entry in entries(&dir)? {
             if !entry.join("HEAD").is_file() {
                 dirs.extend(entry.is_dir().then_some(entry));
                 continue;
             }
             let work_tree = ConfigFile::read(&entry.join("config")).get("core.worktree").map(|path| entry.join(path));
             if !work_tree.is_some_and(|work_tree| work_tree.join(".git").exists()) {
-                return Some(entry.strip_prefix(&modules).unwrap_or(&entry).display().to_string());
+                return Ok(Some(entry.strip_prefix(&modules).unwrap_or(&entry).display().to_string()));
             }
         }
     }
-    None
+    Ok(None)
 }
 
 /// Counts the commits that neither a remote nor a branch that the source repository works on has.

@@ -1,8 +1,8 @@
 //! Finds and repairs mirrors that a power cut or a killed git left unusable.
 //!
 //! A file that was written shortly before a power cut may be empty afterwards, or full of zeros. Mirrors hold
-//! snapshots, so a repair deletes nothing: it moves unusable files into the mirror's directory `damaged`, writes
-//! `HEAD` and `config` anew, and keeps every ref whose objects are all there.
+//! snapshots, so a repair deletes nothing but locks that no git holds: it moves unusable files into the mirror's directory
+//! `damaged`, writes `HEAD` and `config` anew, and keeps every ref whose objects are all there.
 
 use std::fs;
 use std::io::{self, ErrorKind, Read as _};
@@ -377,7 +377,8 @@ fn files_below(dir: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
+/// Lists the entries of a directory. A missing one has none.
+pub(super) fn entries(dir: &Path) -> Result<Vec<PathBuf>> {
     match fs::read_dir(dir) {
         Ok(entries) => Ok(entries.flatten().map(|entry| entry.path()).collect()),
         Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(Vec::new()),

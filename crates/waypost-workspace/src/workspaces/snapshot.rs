@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeSet, HashSet};
 use std::fs;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use waypost_core::{Error, Kind, Result};
@@ -206,8 +207,15 @@ fn only_here(git: &Git, plan: &Plan) -> Result<Vec<(String, String)>> {
 fn autostashes(plan: &Plan) -> Result<Vec<String>> {
     let mut git_dirs = vec![plan.workspace.join(".git")];
     git_dirs.extend(beside(plan)?.worktrees.into_iter().map(|linked| linked.git_dir));
-    let files = git_dirs.iter().flat_map(|dir| AUTOSTASHES.map(|file| dir.join(file)));
-    Ok(files.filter_map(|file| fs::read_to_string(file).ok()).map(|commit| commit.trim_end().to_owned()).collect())
+    let mut found = Vec::new();
+    for file in git_dirs.iter().flat_map(|dir| AUTOSTASHES.map(|file| dir.join(file))) {
+        match fs::read_to_string(&file) {
+            Ok(commit) => found.push(commit.trim_end().to_owned()),
+            Err(error) if error.kind() == ErrorKind::NotFound => {}
+            Err(error) => return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error)),
+        }
+    }
+    Ok(found)
 }
 
 /// Lists the detached HEADs of a repository's other worktrees.

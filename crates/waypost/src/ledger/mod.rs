@@ -401,7 +401,7 @@ impl Ledger {
             return self.defer(changes, number, dry_run, fence);
         }
         if owners.windows(2).all(|pair| pair[0] == pair[1]) {
-            return self.apply_round(changes, dry_run, &fence);
+            return self.apply_round(changes, owners, dry_run, &fence);
         }
         // Each ledger is written once, after all of them were checked. So the changes of a ledger come together, except
         // where a name must be given before it is used.
@@ -410,28 +410,30 @@ impl Ledger {
         if !has_names {
             order.sort_by_key(|index| owners.iter().position(|owner| *owner == owners[*index]));
         }
-        let ordered: Vec<(&str, &Change)> = order.iter().map(|index| changes[*index]).collect();
-        let mut records = match self.apply_round(&ordered, true, &fence) {
+        let (ordered, owners): (Vec<(&str, &Change)>, Vec<usize>) =
+            order.iter().map(|index| (changes[*index], owners[*index])).unzip();
+        let mut records = match self.apply_round(&ordered, owners.clone(), true, &fence) {
             // The check of one ledger does not see issues that the check of another one adds by name.
             Err(error) if error.kind() == Kind::NotFound && !dry_run && has_names => Vec::new(),
             checked => checked?,
         };
         if !dry_run {
-            records = self.apply_round(&ordered, false, &fence)?;
+            records = self.apply_round(&ordered, owners, false, &fence)?;
         }
         let mut placed: Vec<_> = order.into_iter().zip(records).collect();
         placed.sort_by_key(|(index, _)| *index);
         Ok(placed.into_iter().map(|(_, record)| record).collect())
     }
 
-    /// Makes or checks changes in their order, with one transaction for those of a ledger that come together.
+    /// Makes or checks changes in their order, with one transaction for those of a ledger that come together. `owners` are
+    /// the numbers of their ledgers.
     fn apply_round(
         &self,
         changes: &[(&str, &Change)],
+        mut owners: Vec<usize>,
         dry_run: bool,
         fence: &impl Fn(&[String]) -> Result<()>,
     ) -> Result<Vec<(Record, usize)>> {
-        let mut owners = self.owners(changes)?;
         let pruned = self.pruned_blockers(changes)?;
         let mut records: Vec<(Record, usize)> = Vec::new();
         let mut names = Names::default();
