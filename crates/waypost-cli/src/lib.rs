@@ -232,7 +232,6 @@ commands! {
         "completions" => completions;
         "help" => help;
         "merge-driver" => merge_driver;
-        "clean-ledger" => clean_ledger;
     }
 }
 

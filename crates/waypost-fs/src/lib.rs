@@ -38,6 +38,5 @@ pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sweep_temporaries, sync_dir, sync_file_system};
 pub use stamp::{Stamp, age, boot_id};
 pub use swap::{
-    Appended, Durability, FileVersion, Part, Replaced, append_if_unchanged, find_displaced, open_version, read_version,
-    replace_if_unchanged, replace_with, restore_displaced, scan_version,
+    FileVersion, Replaced, find_displaced, read_version, replace_if_unchanged, restore_displaced, scan_version,
 };

@@ -46,11 +46,6 @@ impl FileLock {
         Ok(lock)
     }
 
-    /// Returns whether processes wait in the order of [`FileLock::acquire_queued`].
-    pub fn has_waiters(path: &Path) -> bool {
-        Queue::before(path).has_waiters()
-    }
-
     fn try_acquire(path: &Path) -> Result<Option<FileLock>> {
         let file = open(path).map_err(|error| cannot_lock(path).because(error))?;
         match file.try_lock() {

@@ -5,8 +5,8 @@
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
+use std::io::{self, ErrorKind, Read, Write};
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
 
@@ -109,7 +109,7 @@ pub fn scan_version(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<File
 }
 
 /// Opens a regular file, if there is one, and returns its version.
-pub fn open_version(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
+fn open_version(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
     let path = match std::fs::canonicalize(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
@@ -138,7 +138,7 @@ pub fn open_version(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
 /// The outcome of [`replace_if_unchanged`].
 #[derive(Debug)]
 pub enum Replaced {
-    /// The new version is in place, and survives a power cut if that was asked for. This is the version that was written.
+    /// The new version is in place and survives a power cut. This is the version that was written.
     Done(FileVersion),
     /// The new version is in place, but its directory could not be synced: a power cut may bring the old one back.
     Unsynced(io::Error),
@@ -146,65 +146,21 @@ pub enum Replaced {
     Changed,
 }
 
-/// A part of a file's new content.
-#[derive(Clone, Copy, Debug)]
-pub enum Part<'a> {
-    /// These bytes.
-    Bytes(&'a [u8]),
-    /// A range of another file, from its first offset to its last. The system copies it, or shares its blocks.
-    Range(&'a File, u64, u64),
-}
-
-impl Part<'_> {
-    fn write_to(self, file: &mut File) -> io::Result<()> {
-        match self {
-            Part::Bytes(bytes) => file.write_all(bytes),
-            Part::Range(mut source, from, to) => {
-                source.seek(SeekFrom::Start(from))?;
-                let copied = io::copy(&mut source.take(to - from), file)?;
-                if copied < to - from { Err(ErrorKind::UnexpectedEof.into()) } else { Ok(()) }
-            }
-        }
-    }
-}
-
-/// When a new version of a file becomes durable.
-#[derive(Clone, Copy, Debug)]
-pub enum Durability<'a> {
-    /// Before the replacement returns.
-    Now,
-    /// When the caller syncs it. Until then the new version has this second name, in the same file system.
-    Later(&'a Path),
-}
-
 /// Replaces a file durably, if it still has the version that was read.
 ///
 /// The content comes in parts, so that the caller need not copy them into one buffer. On an error the file is unchanged,
 /// or another program's version of it is beside it, where [`restore_displaced`] finds it.
-pub fn replace_if_unchanged(read: &FileVersion, content: &[Part<'_>], mode: u32) -> io::Result<Replaced> {
-    replace_with(read, content, mode, Durability::Now)
-}
-
-/// Replaces a file like [`replace_if_unchanged`], durably or not.
-pub fn replace_with(
-    read: &FileVersion,
-    content: &[Part<'_>],
-    mode: u32,
-    durability: Durability<'_>,
-) -> io::Result<Replaced> {
+pub fn replace_if_unchanged(read: &FileVersion, content: &[&[u8]], mode: u32) -> io::Result<Replaced> {
     let (mut file, temporary) = create_beside(&read.path, mode)?;
     let written: io::Result<(State, bool)> = (|| {
         if let Ok(existing) = std::fs::metadata(&read.path) {
             file.set_permissions(existing.permissions())?;
         }
         for part in content {
-            part.write_to(&mut file)?;
+            file.write_all(part)?;
         }
         let modified = antedate(&file);
-        match durability {
-            Durability::Now => file.sync_all()?,
-            Durability::Later(name) => link_over(&temporary, name)?,
-        }
+        file.sync_all()?;
         let own = State::of(&file.metadata()?);
         // A file system may store times less exactly.
         Ok((own, modified == Some(own.modified)))
@@ -216,86 +172,10 @@ pub fn replace_with(
     if !is_published {
         return Ok(Replaced::Changed);
     }
-    let synced = match durability {
-        Durability::Now => sync_dir(&read.path),
-        Durability::Later(_) => Ok(()),
-    };
-    Ok(match synced {
+    Ok(match sync_dir(&read.path) {
         Ok(()) => Replaced::Done(FileVersion::written(&read.path, own, is_antedated)),
         Err(error) => Replaced::Unsynced(error),
     })
-}
-
-/// The outcome of [`append_if_unchanged`].
-#[derive(Debug)]
-pub enum Appended {
-    /// The bytes are in the file, and on the disk if that was asked for. This is the version that was written.
-    Done(FileVersion),
-    /// Nothing was written: another program changed the file after it was read, or it is one that must be replaced.
-    Changed,
-    /// The bytes could not be written or synced, and the file could not be shortened again. It may have a part of them.
-    Uncertain(io::Error),
-}
-
-/// Appends to a file, if it still has the version that was read. If `is_durable`, the bytes are on the disk when this
-/// returns.
-///
-/// Readers may see a part of the bytes, and a crash may leave one. A file with several names must be replaced, because
-/// another program may use the other name; so must one of another user, whose times we cannot set. On an error the file is
-/// unchanged.
-pub fn append_if_unchanged(read: &FileVersion, bytes: &[u8], is_durable: bool) -> io::Result<Appended> {
-    let Some(expected) = read.state else { return Ok(Appended::Changed) };
-    let no_wait = OFlags::NONBLOCK.bits().cast_signed();
-    let file = match OpenOptions::new().write(true).custom_flags(no_wait).open(&read.path) {
-        // A file that may not be written can be replaced, if the directory allows that.
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::PermissionDenied) => {
-            return Ok(Appended::Changed);
-        }
-        opened => opened?,
-    };
-    let metadata = file.metadata()?;
-    let is_own = metadata.uid() == rustix::process::geteuid().as_raw();
-    if State::of(&metadata) != expected || metadata.nlink() > 1 || !is_own {
-        return Ok(Appended::Changed);
-    }
-    let appended = file.write_all_at(bytes, expected.length).and_then(|()| {
-        let modified = antedate(&file);
-        if is_durable {
-            file.sync_data()?;
-            // A checkout that has just created the file has not synced its name.
-            sync_dir(&read.path)?;
-        }
-        let own = State::of(&file.metadata()?);
-        Ok((own, modified == Some(own.modified)))
-    });
-    match appended {
-        Ok((own, is_antedated)) => Ok(Appended::Done(FileVersion::written(&read.path, own, is_antedated))),
-        Err(error) => match shorten(&file, expected.length, bytes.len() as u64) {
-            Ok(()) => Err(error),
-            Err(_) => Ok(Appended::Uncertain(error)),
-        },
-    }
-}
-
-/// Removes the bytes that were appended to a file of this length, unless another program has changed its length since.
-fn shorten(file: &File, length: u64, appended: u64) -> io::Result<()> {
-    if (length + 1..=length + appended).contains(&file.metadata()?.len()) {
-        file.set_len(length)?;
-        // Otherwise a power cut could bring the bytes back. If it fails, the disk most likely has none of them.
-        let _ = file.sync_data();
-    }
-    Ok(())
-}
-
-/// Gives a file a second name, which another file may have had.
-fn link_over(file: &Path, name: &Path) -> io::Result<()> {
-    let new = name.with_extension("new");
-    match std::fs::remove_file(&new) {
-        Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-        _ => {}
-    }
-    std::fs::hard_link(file, &new)?;
-    std::fs::rename(&new, name)
 }
 
 /// How much older than the clock a new version looks. The clock of file times ticks at least this often.
@@ -458,7 +338,7 @@ mod tests {
     use crate::replace;
 
     fn replaces(read: &FileVersion) -> bool {
-        matches!(replace_if_unchanged(read, &[Part::Bytes(b"ou"), Part::Bytes(b"rs")], 0o600).unwrap(), Replaced::Done(now) if now.is_current())
+        matches!(replace_if_unchanged(read, &[b"ou", b"rs"], 0o600).unwrap(), Replaced::Done(now) if now.is_current())
     }
 
     /// Writes "read" to `path` and prepares an exchange with "ours", like a process that is killed before the exchange.
@@ -474,32 +354,6 @@ mod tests {
 
     fn entry_count(dir: &Path) -> usize {
         fs::read_dir(dir).unwrap().count()
-    }
-
-    #[test]
-    fn appending_changes_only_the_version_that_was_read() {
-        let dir = tempfile::tempdir().unwrap();
-        let path = dir.path().join("file");
-        replace(&path, b"one\n", 0o600).unwrap();
-        let (_, read) = read_version(&path).unwrap();
-        let append = |read: &FileVersion| match append_if_unchanged(read, b"two\n", true).unwrap() {
-            Appended::Done(written) => Some(written),
-            Appended::Changed => None,
-            Appended::Uncertain(error) => panic!("{error}"),
-        };
-        let written = append(&read).unwrap();
-        assert!(written.is_current() && written.stamp().is_some());
-        assert_eq!(fs::read(&path).unwrap(), b"one\ntwo\n");
-        // The version that was read has been changed, by ourselves.
-        assert!(append(&read).is_none());
-        let other = dir.path().join("other");
-        fs::hard_link(&path, &other).unwrap();
-        assert!(append(&written).is_none());
-        replace(&path, b"theirs\n", 0o600).unwrap();
-        assert!(!written.is_current() && append(&written).is_none());
-        fs::remove_file(&path).unwrap();
-        assert!(append(&read_version(&path).unwrap().1).is_none());
-        assert_eq!(fs::read(&other).unwrap(), b"one\ntwo\n");
     }
 
     #[test]

@@ -2,31 +2,23 @@
 
 use std::collections::HashSet;
 use std::fmt;
-use std::fs::File;
-use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use waypost_core::ledger::appended;
 use waypost_core::ledger::document::{Document, Splitter, check_stand_in, is_marker};
 use waypost_core::ledger::{conflict, merge};
 use waypost_core::{Error, Result};
 use waypost_fs::{
-    Appended, Durability, FileLock, FileVersion, Part, PrivateDir, Replaced, append_if_unchanged, create_durable_dir,
-    find_displaced, open_version, read_version, replace_with, restore_displaced, scan_version, sweep_temporaries,
+    FileLock, FileVersion, PrivateDir, Replaced, create_durable_dir, find_displaced, read_version,
+    replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
 };
 
-use crate::group::{AppendGroup, FailedGroup, Group};
 use crate::intents::Intents;
-use crate::patch::{self, Patch, Splice};
 use crate::tool_locks::ToolLocks;
 
 /// How long a reader waits for a checkout in progress. A writer waits as long as for our own lock.
 const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(1);
-
-/// The size of a change that may be appended. Reading many large ones would take long.
-const MAX_APPENDED_BYTES: usize = 64 * 1024;
 
 /// Number of attempts to make a change while another program keeps replacing the file.
 pub(crate) const MAX_WRITE_ATTEMPTS: usize = 100;
@@ -44,10 +36,6 @@ pub(crate) struct Source<'a> {
 #[derive(Debug)]
 pub struct LedgerLocks {
     held: Vec<(PathBuf, FileLock)>,
-    /// Whether a write may become durable together with those of waiting processes.
-    is_grouped: bool,
-    /// The ledger that was written and is not durable yet, and its group.
-    unsynced: Mutex<Option<(LedgerFile, String)>>,
 }
 
 impl LedgerLocks {
@@ -59,42 +47,12 @@ impl LedgerLocks {
         // Worktrees of one repository share one lock.
         files.dedup_by(|one, other| one.lock == other.lock);
         let held = files.into_iter().map(|file| Ok((file.lock.clone(), file.lock()?))).collect::<Result<_>>()?;
-        Ok(LedgerLocks { held, is_grouped: false, unsynced: Mutex::default() })
-    }
-
-    /// Acquires the lock of one ledger for one change, which may become durable together with those of waiting processes.
-    /// The change is durable when [`LedgerLocks::finish`] returns.
-    pub fn acquire_grouped(file: &LedgerFile) -> Result<LedgerLocks> {
-        Ok(LedgerLocks { is_grouped: true, ..LedgerLocks::acquire(&[file])? })
-    }
-
-    /// Releases the locks, and makes the change durable if it is not yet.
-    pub fn finish(self) -> Result<()> {
-        let LedgerLocks { held, unsynced, .. } = self;
-        drop(held);
-        match unsynced.into_inner().unwrap_or_else(PoisonError::into_inner) {
-            Some((file, group)) => file.await_group(&group),
-            None => Ok(()),
-        }
-    }
-
-    fn defer(&self, file: &LedgerFile, group: String) {
-        *self.unsynced.lock().unwrap_or_else(PoisonError::into_inner) = Some((file.clone(), group));
+        Ok(LedgerLocks { held })
     }
 
     /// Returns whether the lock of a ledger is among them.
     pub(crate) fn cover(&self, file: &LedgerFile) -> bool {
         self.held.iter().any(|(path, _)| *path == file.lock)
-    }
-}
-
-/// Decides whether changes may be appended to a file instead of being put in their places.
-#[derive(Clone)]
-struct AppendCheck(Arc<dyn Fn() -> bool + Send + Sync>);
-
-impl fmt::Debug for AppendCheck {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("AppendCheck")
     }
 }
 
@@ -117,7 +75,6 @@ pub struct LedgerFile {
     lock_timeout: Duration,
     tool_locks: ToolLocks,
     absence: Option<AbsenceCheck>,
-    append: Option<(u64, AppendCheck)>,
 }
 
 impl LedgerFile {
@@ -126,7 +83,7 @@ impl LedgerFile {
     /// The lock is in a private directory, outside the tree, so that no untracked file appears in it.
     pub fn new(path: PathBuf, lock_dir: PrivateDir, lock: &str, lock_timeout: Duration) -> Self {
         let (lock, tool_locks) = (lock_dir.join(lock), ToolLocks::default());
-        LedgerFile { path, lock_dir, lock, lock_timeout, tool_locks, absence: None, append: None }
+        LedgerFile { path, lock_dir, lock, lock_timeout, tool_locks, absence: None }
     }
 
     /// Sets the lock files that exist while a version control tool changes the tree.
@@ -144,14 +101,6 @@ impl LedgerFile {
         LedgerFile { absence: Some(AbsenceCheck(Arc::new(check))), ..self }
     }
 
-    /// Allows changes of a file of at least `min_bytes` to be [appended], if `check` returns
-    /// that every program that commits the file puts them in their places first. Otherwise a change is put in its place at
-    /// once.
-    #[must_use]
-    pub fn with_appending(self, min_bytes: u64, check: impl Fn() -> bool + Send + Sync + 'static) -> Self {
-        LedgerFile { append: Some((min_bytes, AppendCheck(Arc::new(check)))), ..self }
-    }
-
     /// Returns the file's path.
     pub fn path(&self) -> &Path {
         &self.path
@@ -159,7 +108,7 @@ impl LedgerFile {
 
     /// Reads the file. A missing file has no issues, unless the check of its absence fails; an unreadable file is an error.
     ///
-    /// Needs no lock, because writers replace the file atomically, and a reader leaves out a change that is being appended.
+    /// Needs no lock, because writers replace the file atomically.
     pub fn read(&self) -> Result<Document> {
         self.read_version().map(|(document, _)| document)
     }
@@ -178,7 +127,7 @@ impl LedgerFile {
         for _ in 0..MAX_WRITE_ATTEMPTS {
             let (document, seen) = self.read_version()?;
             let after = change(&document)?;
-            if after.to_bytes() == document.to_bytes() || self.replace(&seen, &after, None)?.is_some() {
+            if after.to_bytes() == document.to_bytes() || self.replace(&seen, &after)?.is_some() {
                 return Ok(after);
             }
         }
@@ -198,7 +147,6 @@ impl LedgerFile {
         self.wait_for_tools(deadline)?;
         let lock = self.acquire(self.lock_timeout)?;
         self.wait_for_tools(deadline)?;
-        self.group().recover(&self.path).map_err(|error| self.cannot_write(error))?;
         // Displaced versions that cannot be merged now stay beside the file and do not prevent the change.
         let _ = self.recover();
         self.intents().resolve().map_err(|error| self.cannot_write(error))?;
@@ -235,55 +183,12 @@ impl LedgerFile {
         FileLock::acquire_queued(&self.lock, timeout)
     }
 
-    fn group(&self) -> Group {
-        Group::beside(&self.lock)
-    }
-
-    fn append_group(&self) -> AppendGroup {
-        AppendGroup::beside(&self.lock)
-    }
-
-    /// Waits until the writes of a group are durable.
-    fn await_group(&self, group: &str) -> Result<()> {
-        let not_durable = |problem: Error| self.not_durable(&problem);
-        let _lock = self.acquire(self.lock_timeout).map_err(not_durable)?;
-        let synced = if self.failed_group().is(group) {
-            Err(std::io::Error::other("another process could not sync the file"))
-        } else if !self.group().is_synced(group) {
-            self.group().sync(&self.path)
-        } else if !self.append_group().is_synced(group) {
-            self.append_group().sync_if_open()
-        } else {
-            Ok(())
-        };
-        synced.map_err(|error| {
-            self.failed_group().record(group, &self.path);
-            self.not_durable(&error)
-        })
-    }
-
-    fn failed_group(&self) -> FailedGroup {
-        FailedGroup::beside(&self.lock)
-    }
-
     fn not_durable(&self, cause: &dyn fmt::Display) -> Error {
         let problem = format!("the change is in {}, but a power cut may undo it", self.path.display());
         Error::unavailable(problem)
             .because(cause)
             .hint("do not repeat the change; check the disk, then make any other change, which makes both durable")
             .outcome_unknown()
-    }
-
-    /// Puts the last durable version back if a power cut damaged the file.
-    fn recover_group(&self) -> Result<()> {
-        if !self.group().is_interrupted() {
-            return Ok(());
-        }
-        let recovered = self
-            .acquire(self.lock_timeout)
-            .and_then(|_lock| self.group().recover(&self.path).map_err(|error| self.cannot_write(error)));
-        recovered
-            .map_err(|error| error.hint("a power cut interrupted a write; run the command as the owner of the ledger"))
     }
 
     /// Waits for every change that acquired the lock before this call.
@@ -317,7 +222,6 @@ impl LedgerFile {
         }
         let _lock = self.acquire(Duration::ZERO)?;
         self.wait_for_tools(Instant::now())?;
-        self.group().recover(&self.path).map_err(|error| self.cannot_write(error))?;
         self.recover()
     }
 
@@ -342,121 +246,17 @@ impl LedgerFile {
 
     /// Replaces the file durably if it is unchanged since `seen`. Waits for version control tools that may overwrite it, then
     /// returns the version that has the change; None if the change is not in the file.
-    ///
-    /// The change may become durable later if `locks` allow that.
-    pub(crate) fn replace(
-        &self,
-        seen: &FileVersion,
-        document: &Document,
-        locks: Option<&LedgerLocks>,
-    ) -> Result<Option<FileVersion>> {
+    pub(crate) fn replace(&self, seen: &FileVersion, document: &Document) -> Result<Option<FileVersion>> {
         if let Some(dir) = self.path.parent() {
             create_durable_dir(dir).map_err(|error| self.cannot_write(error))?;
         }
-        let parts: Vec<Part<'_>> = document.parts().into_iter().map(Part::Bytes).collect();
-        self.put(seen, &parts, locks, |now| {
-            let mut changed = document.changed_lines().peekable();
-            if changed.peek().is_some() { has_lines(now, changed) } else { now.to_bytes() == document.to_bytes() }
-        })
-    }
-
-    /// Changes some lines of the file like [`LedgerFile::replace`]. `source` is the version `seen`, opened.
-    pub(crate) fn replace_lines(
-        &self,
-        seen: &FileVersion,
-        source: &File,
-        patch: &Patch,
-        splices: &[Splice],
-        locks: Option<&LedgerLocks>,
-    ) -> Result<Option<FileVersion>> {
-        let parts = patch::parts(source, splices).map_err(|error| self.cannot_write(error))?;
-        self.put(seen, &parts, locks, |now| has_lines(now, patch.lines()))
-    }
-
-    /// Returns whether a change may be appended to the file, which is open.
-    pub(crate) fn may_append(&self, source: &File, patch: &Patch) -> bool {
-        let is_small = patch.lines().map(<[u8]>::len).sum::<usize>() <= MAX_APPENDED_BYTES;
-        // What was appended and could not be synced becomes durable only with a new file.
-        let is_allowed = is_small && !self.failed_group().exists();
-        let Some((min_bytes, AppendCheck(check))) = self.append.as_ref().filter(|_| is_allowed) else { return false };
-        let ends_with_line_break = |length: u64| {
-            let mut last = [0];
-            length > 0 && source.read_exact_at(&mut last, length - 1).is_ok() && last == *b"\n"
-        };
-        let length = source.metadata().map_or(0, |metadata| metadata.len());
-        length >= *min_bytes && ends_with_line_break(length) && check()
-    }
-
-    /// Appends changed lines to the file, as one line, like [`LedgerFile::replace`].
-    pub(crate) fn append_lines(
-        &self,
-        seen: &FileVersion,
-        patch: &Patch,
-        locks: Option<&LedgerLocks>,
-    ) -> Result<Option<FileVersion>> {
-        let line = appended::line_with(patch.changed_lines());
-        if self.group().sync_if_open(&self.path).is_err() {
-            return Ok(None);
-        }
-        let joined = self.grouping(locks).and_then(|locks| Some((locks, self.append_group().join(&self.path).ok()?)));
-        let appended = append_if_unchanged(seen, &line, joined.is_none()).map_err(|error| self.cannot_write(error))?;
-        match appended {
-            Appended::Done(written) => {
-                self.end_turn(joined);
-                self.confirm(written, |now| has_lines(now, patch.lines()))
-            }
-            Appended::Changed => Ok(None),
-            Appended::Uncertain(error) => Err(self.not_durable(&error)),
-        }
-    }
-
-    /// Opens the file for changes of single lines. Returns None if there is no file, or if a version control tool is writing.
-    pub(crate) fn open(&self) -> Option<(File, FileVersion)> {
-        let (file, seen) = open_version(&self.path).ok()?;
-        file.filter(|_| self.tool_locks.held().is_empty()).map(|file| (file, seen))
-    }
-
-    fn put(
-        &self,
-        seen: &FileVersion,
-        parts: &[Part<'_>],
-        locks: Option<&LedgerLocks>,
-        has_change: impl Fn(&Document) -> bool,
-    ) -> Result<Option<FileVersion>> {
-        let group = self.group();
-        let joined = self.grouping(locks).and_then(|locks| {
-            // Only then do the appended changes belong to the durable version that the group keeps.
-            self.append_group().sync_if_open().ok()?;
-            Some((locks, group.join(&self.path)?))
-        });
-        let durability = if joined.is_some() { Durability::Later(group.next()) } else { Durability::Now };
-        match replace_with(seen, parts, 0o644, durability).map_err(|error| self.cannot_write(error))? {
-            Replaced::Done(written) => {
-                if joined.is_none() {
-                    self.failed_group().clear(&self.path);
-                }
-                self.end_turn(joined);
-                self.confirm(written, has_change)
-            }
+        match replace_if_unchanged(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))? {
+            Replaced::Done(written) => self.confirm(written, |now| {
+                let mut changed = document.changed_lines().peekable();
+                if changed.peek().is_some() { has_lines(now, changed) } else { now.to_bytes() == document.to_bytes() }
+            }),
             Replaced::Changed => Ok(None),
             Replaced::Unsynced(error) => Err(self.not_durable(&error)),
-        }
-    }
-
-    /// Returns the locks if they allow a write to become durable together with those of waiting processes, and some wait.
-    fn grouping<'l>(&self, locks: Option<&'l LedgerLocks>) -> Option<&'l LedgerLocks> {
-        let locks = locks.filter(|locks| locks.is_grouped && FileLock::has_waiters(&self.lock));
-        // After a failed sync, the next write makes a new file durable at once.
-        locks.filter(|_| !self.failed_group().exists())
-    }
-
-    /// Ends a turn of writing: a write that is not durable yet waits for its group.
-    fn end_turn(&self, joined: Option<(&LedgerLocks, String)>) {
-        if let Some((locks, id)) = joined {
-            locks.defer(self, id);
-        } else {
-            self.group().close(&self.path);
-            self.append_group().close(&self.path);
         }
     }
 
@@ -552,7 +352,6 @@ impl LedgerFile {
 
     /// Reads while no checkout is in progress, because a checkout removes the file and writes it in pieces.
     fn read_between_checkouts<T>(&self, read: impl Fn() -> std::io::Result<T>) -> Result<T> {
-        self.recover_group()?;
         let deadline = Instant::now() + CHECKOUT_TIMEOUT;
         loop {
             let abandoned = self.tool_locks.wait(deadline).unwrap_or_default();

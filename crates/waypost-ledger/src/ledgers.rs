@@ -12,7 +12,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, Stamp};
 
-use crate::draft::{Body, Draft, Written};
+use crate::draft::{Draft, Written};
 use crate::file::{LedgerFile, LedgerLocks, MAX_WRITE_ATTEMPTS, Source};
 use crate::index::{self, Failure, Index, Updated};
 
@@ -24,17 +24,6 @@ const MAX_READ_ATTEMPTS: usize = 5;
 
 /// Adding this many lines to the full-text index takes noticeable time.
 const SLOW_INDEXING_LINES: i64 = 5_000;
-
-/// How a change accesses a ledger and its index. Each attempt that fails needs more than the one before.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Access {
-    /// Single lines of a sorted file that the index matches.
-    Lines,
-    /// The whole file.
-    Whole,
-    /// The whole file, and an index in memory.
-    InMemory,
-}
 
 /// Ledgers that share one index.
 pub struct Ledgers {
@@ -187,10 +176,8 @@ impl Ledgers {
         now: Timestamp,
         change: impl FnMut(&mut Draft<'_>) -> Result<T>,
     ) -> Result<T> {
-        let locks = LedgerLocks::acquire_grouped(&self.files[number])?;
-        let answer = self.change_under(&locks, number, now, change)?;
-        locks.finish()?;
-        Ok(answer)
+        let locks = LedgerLocks::acquire(&[&self.files[number]])?;
+        self.change_under(&locks, number, now, change)
     }
 
     /// Changes one ledger like [`Ledgers::change`], under locks that the caller holds already.
@@ -207,37 +194,32 @@ impl Ledgers {
         }
         // All code locks files before the index, so that threads that share the index never deadlock.
         let mut open = self.lock();
-        let mut access = Access::Lines;
+        let mut in_memory = false;
         for _ in 0..MAX_WRITE_ATTEMPTS {
-            let Some((index_lock, body)) = self.begin_change(&mut open, number, access, now)? else {
-                access = Access::Whole;
-                continue;
-            };
+            let source = file.source()?;
+            let index_lock = self.open_for_change(&mut open, number, &source, in_memory, now)?;
             let index = opened(open.as_ref())?;
-            let mut draft = Draft::new(index, number, body);
+            // The check of `index.failure()` below covers a failure here.
+            let known_lines = index.known_lines(number).unwrap_or_default();
+            let mut draft = Draft::new(index, number, source.document, source.seen, known_lines);
             let answer = change(&mut draft);
             if let Some(failure) = index.failure() {
                 // `change` may have seen wrong answers.
                 index.end();
                 drop(index_lock);
                 self.drop_index(&mut open, failure);
-                if access == Access::InMemory {
+                if in_memory {
                     // An index in memory, which no other process can touch, fails too.
                     return Err(Error::internal("the index cannot be used"));
                 }
-                access = Access::InMemory;
-                continue;
-            }
-            if draft.needs_whole() {
-                index.end();
-                access = Access::Whole;
+                in_memory = true;
                 continue;
             }
             if draft.is_discarded() {
                 index.end();
                 return answer;
             }
-            let outcome = answer.and_then(|answer| Ok((answer, draft.write(file, locks)?)));
+            let outcome = answer.and_then(|answer| Ok((answer, draft.write(file)?)));
             let (answer, written) = outcome.inspect_err(|_| index.end())?;
             let recorded = match written {
                 Written::Nothing => Ok(()),
@@ -246,7 +228,6 @@ impl Ledgers {
                 }
                 Written::Outdated => {
                     index.end();
-                    access = access.max(Access::Whole);
                     continue;
                 }
             };
@@ -259,49 +240,6 @@ impl Ledgers {
             return Ok(answer);
         }
         Err(file.contended_error())
-    }
-
-    /// Opens the index up to date with the files, begins a transaction and gives access to the file. Returns None if single
-    /// lines cannot be accessed. The lock of the index is missing if the index is in memory.
-    fn begin_change(
-        &self,
-        open: &mut Option<Open>,
-        number: usize,
-        access: Access,
-        now: Timestamp,
-    ) -> Result<Option<(Option<FileLock>, Body)>> {
-        if access == Access::Lines {
-            let opened = self.open_for_lines(open, number)?;
-            return Ok(opened.map(|(lock, body)| (Some(lock), body)));
-        }
-        let source = self.read(number)?;
-        let lock = self.open_for_change(open, number, &source, access == Access::InMemory, now)?;
-        let Source { document, seen, .. } = source;
-        // The caller checks `index.failure()`, which covers a failure here.
-        let known_lines = opened(open.as_ref())?.known_lines(number).unwrap_or_default();
-        Ok(Some((lock, Body::whole(document, seen, known_lines))))
-    }
-
-    /// Opens the index and the file if the index is up to date with all files and this one is sorted.
-    fn open_for_lines(&self, open: &mut Option<Open>, number: usize) -> Result<Option<(FileLock, Body)>> {
-        let Some((file, seen)) = self.files[number].open() else { return Ok(None) };
-        let (Some(lock), Ok(metadata)) = (self.lock_index(), file.metadata()) else { return Ok(None) };
-        // Another process may have replaced the index while we waited.
-        *open = None;
-        let (Some(index), Some(mut stamps)) = (Index::open(&self.index, &self.terms), self.stamps()) else {
-            return Ok(None);
-        };
-        stamps[number] = Some(Stamp::of(&metadata));
-        if index.begin_change().is_err()
-            || !self.freshness(&index, &stamps)?.is_some_and(|fresh| fresh.iter().all(|fresh| *fresh))
-        {
-            return Ok(None);
-        }
-        let Some(form) = index.form(number)?.filter(|form| form.is_sorted && !form.is_conflicted) else {
-            return Ok(None);
-        };
-        *open = Some(Open::new(index, None));
-        Ok(Some((lock, Body::lines(file, seen, form.appended))))
     }
 
     /// Replaces the content of one ledger under the lock. `rewrite` gets the current content; the file stays as it is if
@@ -317,7 +255,7 @@ impl Ledgers {
         for _ in 0..MAX_WRITE_ATTEMPTS {
             let (document, seen) = file.read_version()?;
             let Some((document, answer)) = rewrite(&document)? else { return Ok(None) };
-            if file.replace(&seen, &document, None)?.is_some() {
+            if file.replace(&seen, &document)?.is_some() {
                 // The next reader finds the index stale.
                 *open = None;
                 return Ok(Some(answer));

@@ -6,11 +6,9 @@
 
 mod draft;
 mod file;
-mod group;
 mod index;
 mod intents;
 mod ledgers;
-mod patch;
 mod tool_locks;
 
 pub use draft::Draft;

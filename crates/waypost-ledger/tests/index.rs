@@ -9,7 +9,7 @@ use std::time::Duration;
 use proptest::prelude::*;
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
-use waypost_core::ledger::document::{Document, SortCheck};
+use waypost_core::ledger::document::Document;
 use waypost_core::ledger::merge;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Terms;
@@ -21,12 +21,8 @@ use waypost_testkit::temp_dir;
 
 const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
 
-/// Returns ledgers in a directory, with an index of this name. Changes of the first one are appended.
+/// Returns ledgers in a directory, with an index of this name.
 fn ledgers(dir: &Path, index: &str) -> Ledgers {
-    ledgers_with(dir, index, true)
-}
-
-fn ledgers_with(dir: &Path, index: &str, appends: bool) -> Ledgers {
     let private = PrivateDir::from(dir.join("private")).with_user_dir(Some(dir.join("home")));
     // A test may have put something else in its place.
     let _ = private.create();
@@ -34,8 +30,7 @@ fn ledgers_with(dir: &Path, index: &str, appends: bool) -> Ledgers {
         LedgerFile::new(dir.join("tree").join(name), private.clone(), &format!("{name}.lock"), Duration::from_secs(20))
     };
     fs::create_dir_all(dir.join("tree")).unwrap();
-    let one = file("one.jsonl").with_appending(0, move || appends);
-    Ledgers::new(vec![one, file("two.jsonl")], dir.join("private").join(index), Terms::default())
+    Ledgers::new(vec![file("one.jsonl"), file("two.jsonl")], dir.join("private").join(index), Terms::default())
 }
 
 /// Returns the content of an index that does not depend on its history.
@@ -49,8 +44,7 @@ fn dump(index: &Path) -> Vec<Vec<Value>> {
         "SELECT id, other, kind FROM edge ORDER BY 1, 2, 3",
         "SELECT kind, value, ledger, number FROM counter ORDER BY 1, 2, 3",
         "SELECT ledger, id, rank, raw FROM line ORDER BY 1, 2, 3, 4",
-        "SELECT ledger, unread, length(marks) / 16 + (SELECT count(*) FROM mark_change \
-         WHERE mark_change.ledger = ledger.ledger AND old IS NULL) FROM ledger JOIN mark USING (ledger) ORDER BY 1",
+        "SELECT ledger, unread, length(marks) / 16 FROM ledger JOIN mark USING (ledger) ORDER BY 1",
     ] {
         let mut statement = connection.prepare(query).unwrap();
         let columns = statement.column_count();
@@ -101,20 +95,6 @@ fn recount(index: &Path, ledger: Option<usize>) -> (Counts, Vec<(String, usize)>
         }
     }
     (counts, labels.into_iter().collect())
-}
-
-/// Checks that a ledger of which the index says so is sorted.
-fn check_order(dir: &Path, index: &Path) {
-    let connection = Connection::open_with_flags(index, OpenFlags::SQLITE_OPEN_READ_ONLY).unwrap();
-    for (number, name) in ["one.jsonl", "two.jsonl"].into_iter().enumerate() {
-        let query = "SELECT sorted AND NOT conflicted FROM ledger WHERE ledger = ?1";
-        let mut check = SortCheck::default();
-        let content = fs::read(dir.join("tree").join(name)).unwrap_or_default();
-        Document::parse(content).lines().for_each(|line| check.feed(line));
-        if connection.query_row(query, [number], |row| row.get::<_, bool>(0)).unwrap() {
-            assert!(check.is_sorted(), "{name}");
-        }
-    }
 }
 
 /// Checks that the list of labels has the labels of all issues.
@@ -170,7 +150,6 @@ fn check(dir: &Path) {
         return;
     }
     check_texts(&dir.join("private/kept.db"));
-    check_order(dir, &dir.join("private/kept.db"));
     check_labels(&dir.join("private/kept.db"));
     check_counters(&kept, &dir.join("private/kept.db"));
     check_counters(&new, &dir.join("private/new.db"));
@@ -614,67 +593,18 @@ fn put(ledgers: &Ledgers, id: usize, title: &str) {
 }
 
 #[test]
-fn changes_are_appended_until_there_are_many() {
+fn changes_that_were_appended_are_read_once_and_written_in_their_places_by_the_next_change() {
     let dir = temp_dir();
     let path = write_large_ledger(dir.path());
+    let appended = format!("{{\"_changes\":[{{\"to\":{}}}]}}\n", line_of(3_000, "new"));
+    write(&path, true, &[fs::read(&path).unwrap(), appended.into_bytes()].concat());
     let ledgers = ledgers(dir.path(), "kept.db");
-    let mut expected: BTreeMap<usize, String> = (0..2_000).map(|id| (id, format!("issue {id}"))).collect();
-    let mut change = |id: usize, title: &str| {
-        put(&ledgers, id, title);
-        expected.insert(id, title.to_owned());
-    };
-    // The first change of a file without an index writes all of it.
-    change(1, "first");
-    let before = fs::read(&path).unwrap();
-    for number in 0..500 {
-        change(number * 7, &format!("new {number}"));
-        let file = fs::read(&path).unwrap();
-        assert!(file.starts_with(&before) && file.ends_with(b"]}\n"), "{number}");
-    }
+    assert_eq!(titles(&ledgers).len(), 2_001);
     check(dir.path());
-    change(7, "last");
+    put(&ledgers, 3_000, "newer");
+    assert_eq!(titles(&ledgers)[2_000], "newer");
     let file = fs::read_to_string(&path).unwrap();
     assert!(!file.contains("_changes") && file.lines().is_sorted());
-    assert_eq!(titles(&ledgers), expected.values().cloned().collect::<Vec<_>>());
-    check(dir.path());
-}
-
-/// The line in its place equals the newest one in this case, but is not it.
-#[test]
-fn a_line_before_appended_changes_is_not_taken_for_the_newest() {
-    let dir = temp_dir();
-    let path = write_large_ledger(dir.path());
-    let appending = ledgers(dir.path(), "kept.db");
-    for (id, title) in [(6, "first"), (5, "other"), (5, "issue 5")] {
-        put(&appending, id, title);
-    }
-    let file = fs::read_to_string(&path).unwrap();
-    assert!(file.contains(&line_of(5, "issue 5")) && file.matches("_changes").count() == 2);
-    let copying = ledgers_with(dir.path(), "kept.db", false);
-    put(&copying, 5, "last");
-    assert_eq!(titles(&copying)[5], "last");
-    assert!(!fs::read_to_string(&path).unwrap().contains("_changes"));
-    check(dir.path());
-}
-
-#[test]
-fn a_change_that_a_crash_cut_off_does_not_count_and_the_next_one_repairs_the_file() {
-    let dir = temp_dir();
-    let path = write_large_ledger(dir.path());
-    let ledgers = ledgers(dir.path(), "kept.db");
-    let add = |id: usize| put(&ledgers, id, "new");
-    add(3_000);
-    let durable = fs::read(&path).unwrap();
-    add(3_001);
-    let all = fs::read(&path).unwrap();
-    for end in [durable.len() + 1, durable.len() + 20, all.len() - 2] {
-        write(&path, true, &all[..end]);
-        assert_eq!(titles(&ledgers).len(), 2_001, "{end}");
-        check(dir.path());
-    }
-    add(3_002);
-    assert_eq!(titles(&ledgers).len(), 2_002);
-    assert!(!fs::read_to_string(&path).unwrap().contains("_changes"));
     check(dir.path());
 }
 

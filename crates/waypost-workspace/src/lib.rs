@@ -20,6 +20,6 @@ pub use vcs::git_overrides;
 pub use vcs::{
     BackgroundStep, Checkout, Environment, ListedWorktree, NetworkOptions, Step, StepResult, adopt_repository_id,
     detect, ensure_repository_id, ensure_worktree_id, git_version, has_known_fixes, history, init_git, is_adopted,
-    is_same_place, ledger_branch, ledger_filter, merge_driver, renew_ids, repository_id, restore_ids, run_editor,
-    upstream, worktree_id,
+    is_same_place, ledger_branch, merge_driver, renew_ids, repository_id, restore_ids, run_editor, upstream,
+    worktree_id,
 };

@@ -13,7 +13,7 @@ use waypost_core::ledger::role::{self, Role};
 use waypost_core::model::{Repository, Vcs};
 use waypost_core::{Error, Result, path_text, yaml};
 use waypost_ledger::LedgerFile;
-use waypost_workspace::{Checkout, history, ledger_branch, ledger_filter, repository_id};
+use waypost_workspace::{Checkout, history, ledger_branch, repository_id};
 
 use crate::config::{self, Config, Files, Layer};
 use crate::environment::Variables;
@@ -22,9 +22,6 @@ use crate::registry::RegisteredSetting;
 
 /// How long to wait for another process that is writing a ledger.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// The size of a ledger to which changes are appended: copying a smaller one takes a few milliseconds.
-const MIN_APPEND_BYTES: u64 = 4 * 1024 * 1024;
 
 /// A repository whose ledger is read.
 #[derive(Clone, Debug)]
@@ -103,10 +100,6 @@ impl Repo {
             let (vcs, root) = (repo.checkout.vcs, repo.root.clone());
             repo.file = repo.file.with_absence_check(move || history::check_absent(vcs, &root, LEDGERS));
         }
-        let (checkout, is_separate) = (repo.checkout.clone(), repo.is_separate());
-        let (root, path) = (repo.root.clone(), repo.file.path().to_owned());
-        let check = move || is_separate || may_append(&checkout, &root, &path);
-        repo.file = repo.file.with_appending(MIN_APPEND_BYTES, check);
         repo
     }
 
@@ -188,22 +181,6 @@ fn has_separate_ledger(checkout: &Checkout, root: &Path) -> Result<bool> {
         Some(setting) => setting.value.to_string() == LedgerHome::Separate.to_string(),
         None => separate_ledger(checkout).exists(),
     })
-}
-
-/// Returns whether changes may be appended to a ledger. Every program that stores the file must put them in their places,
-/// and other tools read only ledgers that they have created themselves.
-fn may_append(checkout: &Checkout, root: &Path, ledger: &Path) -> bool {
-    let Some(name) = ledger.strip_prefix(root).ok().and_then(Path::to_str).filter(|name| name.starts_with(DOT_DIR))
-    else {
-        return false;
-    };
-    match checkout.vcs {
-        Vcs::Git => ledger_filter::ensure_filter(checkout, root, name).unwrap_or_else(|error| {
-            log::debug!("cannot configure git's filter for the ledger: {}", error.full_message());
-            false
-        }),
-        Vcs::None | Vcs::Jj | Vcs::Hg | Vcs::Sl => false,
-    }
 }
 
 /// Returns the directory in which git keeps the index of a worktree.

@@ -8,7 +8,6 @@ pub(super) mod batch;
 pub(super) mod blocked;
 pub(super) mod checkpoint;
 pub(super) mod claim;
-pub(super) mod clean_ledger;
 pub(super) mod close;
 pub(super) mod comment;
 pub(super) mod completions;

@@ -69,12 +69,8 @@ impl Files {
             if let Some(parent) = pending.target.parent() {
                 std::fs::create_dir_all(parent).map_err(cannot)?;
             }
-            match waypost_fs::replace_if_unchanged(
-                &pending.seen,
-                &[waypost_fs::Part::Bytes(text.as_bytes())],
-                pending.new_mode(),
-            )
-            .map_err(cannot)?
+            match waypost_fs::replace_if_unchanged(&pending.seen, &[text.as_bytes()], pending.new_mode())
+                .map_err(cannot)?
             {
                 Replaced::Done(_) => {}
                 Replaced::Changed => {

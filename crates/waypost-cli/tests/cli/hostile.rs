@@ -16,7 +16,7 @@ const REFERENCE: &str = include_str!("../../../../docs/commands.md");
 const REFUSED: i32 = 7;
 
 /// Commands that use no repository, and the hooks of agents, which never fail.
-const NEVER_REFUSED: &[&str] = &["clean-ledger", "completions", "demo", "help", "hook", "merge-driver"];
+const NEVER_REFUSED: &[&str] = &["completions", "demo", "help", "hook", "merge-driver"];
 
 /// Arguments that the usage line shows as optional, but that some form of the command needs.
 const FURTHER_ARGUMENTS: &[(&str, &[&str])] = &[

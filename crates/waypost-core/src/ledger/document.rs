@@ -4,7 +4,7 @@
 //! issue, a record of another kind, a conflict marker or unreadable.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::ops::Range;
 
@@ -54,8 +54,6 @@ pub struct Document {
     /// Offset of the first line: after the byte order mark, if there is one.
     start: usize,
     lines: Vec<Line>,
-    /// Number of lines with appended changes, which are in their places now.
-    appended: usize,
 }
 
 /// A line and its ending. It is parsed on demand, because most changes concern few of many lines.
@@ -135,7 +133,7 @@ impl Document {
             lines.push(Line { text: Text::Found(at..at + length), ending });
             at += step;
         }
-        let mut document = Document { bytes, start, lines, appended: 0 };
+        let mut document = Document { bytes, start, lines };
         // Between conflict markers, a change belongs to one of the sides.
         if has_appended && !document.lines().any(is_marker) {
             document.place_appended();
@@ -145,69 +143,55 @@ impl Document {
 
     /// Puts appended changes in their places.
     fn place_appended(&mut self) {
-        let mut changes: HashMap<String, Vec<PlacedChange>> = HashMap::new();
+        let mut changes = Vec::new();
         let mut gone = Vec::new();
         for (place, line) in self.lines.iter().enumerate() {
             let Text::Found(range) = &line.text else { continue };
             let text = &self.bytes[range.clone()];
             if let Some(found) = changes_of(text) {
                 gone.push(place);
-                self.appended += 1;
-                for (id, Change { of, to }) in found {
-                    let digest = digest(&text[to.clone()]);
-                    let to = range.start + to.start..range.start + to.end;
-                    changes.entry(id).or_default().push(PlacedChange { of, to, digest });
-                }
+                let moved = |to: Range<usize>| range.start + to.start..range.start + to.end;
+                changes.extend(found.into_iter().map(|(id, Change { of, to })| (id, of, moved(to))));
             } else if line.ending.is_empty() && place > 0 && appended::is_appended(text) {
-                // A crash cut it off. Nothing is appended to a file without lines.
+                // A crash cut it off.
                 gone.push(place);
             }
         }
+        let ids: HashSet<&str> = changes.iter().map(|(id, ..)| id.as_str()).collect();
         let mut versions: HashMap<String, Vec<usize>> = HashMap::new();
-        for place in 0..self.lines.len() {
-            let Some(id) = id_of(self.line(place)).filter(|id| changes.contains_key(&**id)) else { continue };
-            if matches!(self.content(place), Content::Issue(_)) {
-                versions.entry(id.into_owned()).or_default().push(place);
+        for (place, content) in self.contents().enumerate() {
+            if let Content::Issue(id) = content
+                && ids.contains(id.as_str())
+            {
+                versions.entry(id).or_default().push(place);
             }
         }
-        let mut new = Vec::new();
-        for (id, mut changes) in changes {
-            let places = versions.remove(&id).unwrap_or_default();
-            let mut digests: Vec<u64> = places.iter().map(|place| digest(self.line(*place))).collect();
-            // Each change replaces the line that it was made of, whatever the order of the changes.
-            while let Some((change, version)) = changes.iter().enumerate().find_map(|(number, change)| {
-                let version = digests.iter().position(|digest| Some(*digest) == change.of)?;
-                Some((number, version))
-            }) {
-                let change = changes.remove(change);
-                digests[version] = change.digest;
-                self.lines[places[version]].text = Text::Found(change.to);
-            }
-            // Another program has changed the line. The last of the changes stays beside it.
-            for (number, change) in changes.iter().enumerate() {
-                let is_replaced = changes[number + 1..].iter().any(|later| later.of == Some(change.digest));
-                if !is_replaced && !digests.contains(&change.digest) {
-                    digests.push(change.digest);
-                    new.push((Some(id.clone()), Text::Found(change.to.clone())));
-                }
+        let mut new: Vec<(String, Range<usize>)> = Vec::new();
+        for (id, of, to) in changes {
+            let has = |line: &[u8]| Some(digest(line)) == of;
+            let own = versions.get(&id).into_iter().flatten().copied();
+            if let Some(place) = own.clone().find(|place| has(self.line(*place))) {
+                self.lines[place].text = Text::Found(to);
+            } else if let Some((_, earlier)) =
+                new.iter_mut().find(|(new, earlier)| *new == id && has(&self.bytes[earlier.clone()]))
+            {
+                *earlier = to;
+            } else if !own.clone().any(|place| self.line(place) == &self.bytes[to.clone()]) {
+                // It is new, or another program has changed the line that it replaces.
+                new.push((id, to));
             }
         }
         self.remove_all(&gone);
-        self.insert_lines(new);
+        self.insert_lines(new.into_iter().map(|(id, to)| (Some(id), Text::Found(to))).collect());
     }
 
     /// Puts appended changes in their places, if conflict markers kept [`Document::parse`] from it.
     #[must_use]
     pub fn with_appended_placed(mut self) -> Document {
-        if self.appended == 0 && self.lines().any(appended::is_appended) {
+        if self.lines().any(appended::is_appended) {
             self.place_appended();
         }
         self
-    }
-
-    /// Returns the number of lines with appended changes that the file had.
-    pub fn appended(&self) -> usize {
-        self.appended
     }
 
     /// Returns the number of lines.
@@ -431,13 +415,6 @@ impl Document {
     }
 }
 
-/// An appended change, and where its record is in the file.
-struct PlacedChange {
-    of: Option<u64>,
-    to: Range<usize>,
-    digest: u64,
-}
-
 /// Returns the changes in a line, with the ids of their issues. None if it is no line of appended changes.
 fn changes_of(line: &[u8]) -> Option<Vec<(String, Change)>> {
     let with_id = |change: Change| match content_of(&line[change.to.clone()]) {
@@ -515,37 +492,6 @@ pub fn id_of(line: &[u8]) -> Option<Cow<'_, str>> {
     match content_of(line) {
         Content::Issue(id) => Some(Cow::Owned(id)),
         _ => None,
-    }
-}
-
-/// Finds out whether lines are sorted by id. Lines without an id may be anywhere, but lines between conflict markers have
-/// no order.
-#[derive(Clone, Debug, Default)]
-pub struct SortCheck {
-    last: String,
-    is_unsorted: bool,
-}
-
-impl SortCheck {
-    /// Checks the next line.
-    pub fn feed(&mut self, line: &[u8]) {
-        match id_of(line) {
-            _ if self.is_unsorted => {}
-            Some(id) => self.feed_id(&id),
-            None => self.is_unsorted = is_marker(line),
-        }
-    }
-
-    /// Checks the next line by its id.
-    pub fn feed_id(&mut self, id: &str) {
-        self.is_unsorted |= *self.last > *id;
-        self.last.clear();
-        self.last.push_str(id);
-    }
-
-    /// Tells whether all lines so far were sorted.
-    pub fn is_sorted(&self) -> bool {
-        !self.is_unsorted
     }
 }
 

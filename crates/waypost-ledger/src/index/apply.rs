@@ -11,16 +11,12 @@ use waypost_core::time::Timestamp;
 use waypost_fs::{FileVersion, Stamp};
 
 use super::Index;
-use super::lines::{KnownLine, KnownLines, LineDiff, MarkChange, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
-use super::rows::{Form, ledger_row, stored_stamp};
+use super::lines::{KnownLine, KnownLines, LineDiff, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
+use super::rows::{ledger_row, stored_stamp};
 use crate::file::{LedgerFile, Source};
-use crate::patch::Patch;
 
 /// With at most this many new lines, updating the index is always faster than rebuilding it.
 const MIN_REBUILD_LINES: usize = 500;
-
-/// With more changes of marks than this, storing all marks again pays.
-const MAX_MARK_CHANGES: i64 = 500;
 
 /// The outcome of bringing one ledger's part of the index up to date.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -36,7 +32,7 @@ impl Index {
     pub(crate) fn update(&self, number: usize, source: &Source<'_>) -> Result<Updated> {
         let mut diff = self.begin_diff(number)?;
         source.document.lines().for_each(|line| diff.feed(line));
-        (diff.is_conflicted, diff.appended) = (source.is_conflicted, source.document.appended());
+        diff.is_conflicted = source.is_conflicted;
         self.apply_diff(number, diff, source.path, &source.seen)
     }
 
@@ -44,7 +40,7 @@ impl Index {
     pub(crate) fn update_from_file(&self, number: usize, file: &LedgerFile) -> Result<Updated> {
         let diff = self.begin_diff(number)?;
         let (diff, seen) = file.scan(|| diff.clone(), LineDiff::feed)?;
-        if diff.is_conflicted || diff.appended > 0 {
+        if diff.is_conflicted || diff.has_appended {
             // Merging the conflict, or putting changes in their places, needs the whole file.
             return self.update(number, &file.source()?);
         }
@@ -72,10 +68,8 @@ impl Index {
         lines.truncate(diff.prefix);
         lines.append(&mut diff.tail);
         let stamp = stored_stamp(seen);
-        let form =
-            Form { is_conflicted: diff.is_conflicted, is_sorted: diff.sort_check.is_sorted(), appended: diff.appended };
-        if is_changed || is_moved || self.form(number)? != Some(form) {
-            self.write_ledger(ledger, path, stamp, form, &KnownLines(lines))?;
+        if is_changed || is_moved || self.is_conflicted(number)? != Some(diff.is_conflicted) {
+            self.write_ledger(ledger, path, stamp, diff.is_conflicted, &KnownLines(lines))?;
         } else {
             self.execute("UPDATE ledger SET stamp = ?2 WHERE ledger = ?1", (ledger, stamp))?;
         }
@@ -139,90 +133,24 @@ impl Index {
         written: &FileVersion,
         lines: &KnownLines,
     ) -> Result<()> {
-        let form = Form { is_conflicted: false, appended: 0, ..self.form(number)?.ok_or_else(|| self.inconsistent())? };
-        self.write_ledger(ledger_row(number), path, stored_stamp(written), form, lines)
+        self.write_ledger(ledger_row(number), path, stored_stamp(written), false, lines)
     }
 
-    /// Records that we wrote a ledger's file, with some other lines than before.
-    pub(crate) fn record_patch(
-        &self,
-        number: usize,
-        file: &Path,
-        written: &FileVersion,
-        patch: &Patch,
-        is_appended: bool,
-    ) -> Result<()> {
-        let ledger = ledger_row(number);
-        for (id, change) in patch.changes() {
-            let next = match &change.old {
-                Some(_) => None,
-                None => self.one(
-                    "SELECT iif(ledger = ?2, line, NULL) FROM line WHERE id > ?1 ORDER BY id LIMIT 1",
-                    (id, ledger),
-                    |row| row.get::<_, Option<i64>>(0),
-                )?,
-            };
-            self.execute(
-                "INSERT INTO mark_change (ledger, old, next, hash, line) VALUES (?1, ?2, ?3, ?4, ?5)",
-                (
-                    ledger,
-                    change.old.as_ref().map(|(_, row)| row),
-                    next.flatten(),
-                    self.hash(change.new.as_bytes()).cast_signed(),
-                    change.row,
-                ),
-            )?;
-        }
-        self.execute(
-            "UPDATE ledger SET stamp = ?2, appended = appended + ?3 WHERE ledger = ?1",
-            (ledger, stored_stamp(written), is_appended),
-        )?;
-        let changes = self.one("SELECT count(*) FROM mark_change", [], |row| row.get::<_, i64>(0))?;
-        if changes.is_some_and(|changes| changes > MAX_MARK_CHANGES) {
-            let form = self.form(number)?.ok_or_else(|| self.inconsistent())?;
-            self.write_ledger(ledger, file, stored_stamp(written), form, &self.known_lines(number)?)?;
-        }
-        Ok(())
+    /// Returns the lines of an issue in one ledger.
+    pub(crate) fn lines_of(&self, number: usize, id: &str) -> Result<Vec<String>> {
+        self.all("SELECT raw FROM line WHERE id = ?1 AND ledger = ?2", (id, number), |row| row.get(0))
     }
 
-    /// Returns the rows of an issue in one ledger, with their lines.
-    pub(crate) fn rows_of(&self, number: usize, id: &str) -> Result<Vec<(i64, String)>> {
-        self.all("SELECT line, raw FROM line WHERE id = ?1 AND ledger = ?2", (id, number), |row| {
-            Ok((row.get(0)?, row.get(1)?))
-        })
-    }
-
-    /// Replaces a row of a line by a new line, or only inserts it. Returns the new row.
-    pub(crate) fn put_line(&self, number: usize, old: Option<i64>, line: &str) -> Result<i64> {
-        let rows = self.apply(ledger_row(number), old.as_slice(), [line.as_bytes()])?;
-        rows.first().copied().ok_or_else(|| self.inconsistent())
-    }
-
-    /// Returns the form of a ledger's file. None if the index has no such ledger.
-    pub(crate) fn form(&self, number: usize) -> Result<Option<Form>> {
-        self.one("SELECT conflicted, sorted, appended FROM ledger WHERE ledger = ?1", [ledger_row(number)], |row| {
-            Ok(Form { is_conflicted: row.get(0)?, is_sorted: row.get(1)?, appended: row.get(2)? })
-        })
+    /// Returns whether a ledger's file has conflict markers. None if the index has no such ledger.
+    fn is_conflicted(&self, number: usize) -> Result<Option<bool>> {
+        self.one("SELECT conflicted FROM ledger WHERE ledger = ?1", [ledger_row(number)], |row| row.get(0))
     }
 
     pub(crate) fn known_lines(&self, number: usize) -> Result<KnownLines> {
-        let ledger = ledger_row(number);
-        let lines = self.one("SELECT marks FROM mark WHERE ledger = ?1", [ledger], |row| {
+        let lines = self.one("SELECT marks FROM mark WHERE ledger = ?1", [ledger_row(number)], |row| {
             row.get_ref(0)?.as_blob().map(KnownLines::from_bytes).map_err(Into::into)
         })?;
-        let mut lines = lines.unwrap_or_default();
-        let changes = self.all(
-            "SELECT old, next, hash, line FROM mark_change WHERE ledger = ?1 ORDER BY change",
-            [ledger],
-            |row| {
-                let line = KnownLine { hash: row.get::<_, i64>(2)?.cast_unsigned(), row: row.get(3)? };
-                Ok(MarkChange { old: row.get(0)?, next: row.get(1)?, line })
-            },
-        )?;
-        if !changes.is_empty() {
-            lines.apply(changes);
-        }
-        Ok(lines)
+        Ok(lines.unwrap_or_default())
     }
 
     /// Returns which files are unchanged since they were indexed; `None` if the index is of other files.

@@ -5,7 +5,6 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 
 use foldhash::fast::RandomState;
 use waypost_core::Result;
-use waypost_core::ledger::document::SortCheck;
 use waypost_core::ledger::ready::{self, Facts, Hold, Inherited, Issues, Link};
 use waypost_core::ledger::vocabulary::Category;
 use waypost_core::time::Timestamp;
@@ -13,7 +12,7 @@ use waypost_core::time::Timestamp;
 use super::Index;
 use super::counters::Difference;
 use super::lines::{KnownLine, KnownLines, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
-use super::rows::{Form, IssueRow, ledger_row, stored_stamp};
+use super::rows::{IssueRow, ledger_row, stored_stamp};
 use crate::file::Source;
 
 /// All issues, while an index is built from scratch.
@@ -50,11 +49,9 @@ impl Index {
         for (number, source) in sources.iter().enumerate() {
             let ledger = ledger_row(number);
             let mut lines = KnownLines::default();
-            let mut check = SortCheck::default();
             for bytes in source.document.lines() {
                 let row = match parse_line(bytes) {
                     ParsedLine::Issue(issue, raw) => {
-                        check.feed_id(&issue.id);
                         last += 1;
                         self.execute(
                             "INSERT INTO line (line, ledger, id, rank, raw) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -67,20 +64,13 @@ impl Index {
                         }
                         last
                     }
-                    other => {
-                        check.feed(bytes);
-                        if matches!(other, ParsedLine::NoIssue) { NO_ISSUE } else { UNREADABLE }
-                    }
+                    ParsedLine::NoIssue => NO_ISSUE,
+                    ParsedLine::Unreadable => UNREADABLE,
                 };
                 lines.0.push(KnownLine { hash: self.hash(bytes), row });
             }
             let stamp = stored_stamp(&source.seen);
-            let form = Form {
-                is_conflicted: source.is_conflicted,
-                is_sorted: check.is_sorted(),
-                appended: source.document.appended(),
-            };
-            self.write_ledger(ledger, source.path, stamp, form, &lines)?;
+            self.write_ledger(ledger, source.path, stamp, source.is_conflicted, &lines)?;
         }
         if !repeated.is_empty() {
             self.sql(|connection| connection.execute_batch("CREATE INDEX line_by_id ON line (id)"))?;

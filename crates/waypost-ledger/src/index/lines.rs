@@ -6,7 +6,7 @@ use std::hash::BuildHasher as _;
 use foldhash::fast::RandomState;
 use foldhash::quality::FixedState;
 use waypost_core::ledger::appended::is_appended;
-use waypost_core::ledger::document::{Content, SortCheck, is_marker, text_of};
+use waypost_core::ledger::document::{Content, is_marker, text_of};
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Fields;
 
@@ -49,65 +49,9 @@ impl KnownLines {
         bytes
     }
 
-    /// Applies changes that were recorded instead of storing all lines again.
-    pub(super) fn apply(&mut self, changes: Vec<MarkChange>) {
-        // The last line of each replaced one, by the row of the stored one.
-        let mut replaced: HashMap<i64, KnownLine, RandomState> = HashMap::default();
-        let mut inserted: Vec<(Option<i64>, KnownLine)> = Vec::new();
-        for MarkChange { old, next, line } in changes {
-            let Some(old) = old else {
-                inserted.push((next, line));
-                continue;
-            };
-            let earlier = inserted.iter_mut().map(|(_, line)| line).chain(replaced.values_mut());
-            match earlier.into_iter().find(|line| line.row == old) {
-                Some(earlier) => *earlier = line,
-                None => drop(replaced.insert(old, line)),
-            }
-        }
-        let mut before: HashMap<i64, Vec<KnownLine>, RandomState> = HashMap::default();
-        let mut at_the_end = Vec::new();
-        for (next, line) in inserted {
-            match next {
-                Some(next) => before.entry(next).or_default().push(line),
-                None => at_the_end.push(line),
-            }
-        }
-        let stored = std::mem::take(&mut self.0);
-        self.0.reserve(stored.len() + before.len());
-        for line in stored {
-            let line = replaced.get(&line.row).copied().unwrap_or(line);
-            if !before.contains_key(&line.row) {
-                self.0.push(line);
-                continue;
-            }
-            let mut waiting = vec![line];
-            while let Some(line) = waiting.pop() {
-                // A line may have been inserted before one that was inserted earlier.
-                if let Some(lines) = before.remove(&line.row) {
-                    waiting.push(line);
-                    waiting.extend(lines.into_iter().rev());
-                } else {
-                    self.0.push(line);
-                }
-            }
-        }
-        self.0.extend(before.into_values().flatten().chain(at_the_end));
-    }
-
     pub(super) fn unreadable(&self) -> usize {
         self.0.iter().filter(|line| line.row == UNREADABLE).count()
     }
-}
-
-/// A change of the indexed lines of a ledger.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct MarkChange {
-    /// The row of the line that is replaced. None if the line is inserted.
-    pub(super) old: Option<i64>,
-    /// The row before which it is inserted, as far as known.
-    pub(super) next: Option<i64>,
-    pub(super) line: KnownLine,
 }
 
 /// The difference between the lines of a file and the indexed lines.
@@ -125,9 +69,8 @@ pub(super) struct LineDiff {
     pub(super) added: Vec<(usize, Vec<u8>)>,
     /// Whether the file has conflict markers.
     pub(super) is_conflicted: bool,
-    /// Number of lines with appended changes.
-    pub(super) appended: usize,
-    pub(super) sort_check: SortCheck,
+    /// Whether the file has lines with appended changes.
+    pub(super) has_appended: bool,
 }
 
 impl LineDiff {
@@ -140,16 +83,14 @@ impl LineDiff {
             tail: Vec::new(),
             added: Vec::new(),
             is_conflicted: false,
-            appended: 0,
-            sort_check: SortCheck::default(),
+            has_appended: false,
         }
     }
 
     /// Compares the next line of the file.
     pub(super) fn feed(&mut self, line: &[u8]) {
         self.is_conflicted |= is_marker(line);
-        self.appended += usize::from(is_appended(line));
-        self.sort_check.feed(line);
+        self.has_appended |= is_appended(line);
         let hash = self.hasher.hash_one(line);
         if self.unmatched.is_none() && self.old.get(self.prefix).is_some_and(|known| known.hash == hash) {
             self.prefix += 1;

@@ -31,7 +31,7 @@ pub use query::{Counts, Damage, Filter, IndexedIssue, Order, Position, Range, So
 pub use search::COMMON_WORDS;
 
 /// Format version; incremented when tables or their meaning change.
-const FORMAT: u32 = 10;
+const FORMAT: u32 = 11;
 
 /// How long SQLite waits for another process that is committing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);

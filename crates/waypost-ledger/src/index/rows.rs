@@ -20,17 +20,6 @@ use super::Index;
 use super::counters::Counted;
 use super::lines::{KnownLines, ParsedLine, label_to_text, parse_line};
 
-/// The form of a ledger's file.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Form {
-    /// Whether it has conflict markers.
-    pub(crate) is_conflicted: bool,
-    /// Whether its lines are sorted by id.
-    pub(crate) is_sorted: bool,
-    /// Number of lines with appended changes.
-    pub(crate) appended: usize,
-}
-
 /// A row of `issue` without its standing, and the issue's edges.
 pub(super) struct IssueRow {
     line: i64,
@@ -249,15 +238,12 @@ impl Index {
         ledger: i64,
         path: &Path,
         stamp: Option<Vec<u8>>,
-        form: Form,
+        is_conflicted: bool,
         lines: &KnownLines,
     ) -> Result<()> {
-        let Form { is_conflicted, is_sorted, appended } = form;
-        self.execute("DELETE FROM mark_change WHERE ledger = ?1", [ledger])?;
         self.execute(
-            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, conflicted, sorted, appended) \
-             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-            (ledger, path.as_os_str().as_bytes(), stamp, lines.unreadable(), is_conflicted, is_sorted, appended),
+            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, conflicted) VALUES (?1, ?2, ?3, ?4, ?5)",
+            (ledger, path.as_os_str().as_bytes(), stamp, lines.unreadable(), is_conflicted),
         )?;
         self.execute("INSERT OR REPLACE INTO mark (ledger, marks) VALUES (?1, ?2)", (ledger, lines.to_bytes()))
             .map(drop)

@@ -19,31 +19,14 @@ CREATE TABLE ledger (
     -- Number of damaged lines.
     unread INTEGER NOT NULL,
     -- Whether it has conflict markers. Then its lines here are those of the merged file.
-    conflicted INTEGER NOT NULL,
-    -- Whether its lines are sorted by id.
-    sorted INTEGER NOT NULL,
-    -- Number of lines with appended changes. The lines here are those with the changes in their places.
-    appended INTEGER NOT NULL
+    conflicted INTEGER NOT NULL
 );
 
 -- The lines of each ledger. They are a table of their own, because an update of a row reads all of it.
 CREATE TABLE mark (
     ledger INTEGER PRIMARY KEY,
-    -- For each line, in order: its hash and its row in `line`, before the changes in `mark_change`.
+    -- For each line, in order: its hash and its row in `line`.
     marks  BLOB NOT NULL
-);
-
--- Changes of `marks`, in order. A large ledger has many marks, and most changes concern one of them.
-CREATE TABLE mark_change (
-    change INTEGER PRIMARY KEY,
-    ledger INTEGER NOT NULL,
-    -- The row of the line that is replaced; null if a line is inserted.
-    old    INTEGER,
-    -- The row before which a line is inserted; null for the end. A guess: the next change that reads the
-    -- whole file corrects it.
-    next   INTEGER,
-    hash   INTEGER NOT NULL,
-    line   INTEGER NOT NULL
 );
 
 -- The lines that are issues, byte for byte.

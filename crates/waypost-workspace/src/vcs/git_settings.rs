@@ -5,7 +5,6 @@
 //! others get the value of the user's own configuration, else a value that switches them off.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::PathBuf;
 
 /// Settings of every command. They override all configuration files, also what is written to them later.
 const FIXED: &[(&str, &str)] = &[
@@ -75,15 +74,6 @@ const HARMLESS_SETTINGS: &str = "
 /// The arguments of the command line of our merge driver. Git replaces the placeholders with files.
 pub(super) const DRIVER_ARGUMENTS: &str = " merge-driver %O %A %B %P";
 
-/// The setting that has the command line of our filter.
-pub(super) const FILTER_KEY: &str = "filter.waypost.clean";
-
-/// The arguments of the command line of our filter.
-const FILTER_ARGUMENTS: &str = " clean-ledger";
-
-/// The name of the program that has the command of our filter.
-const PROGRAM: &str = "way";
-
 /// The filters that git-lfs itself configures. Repositories that use git-lfs need them, and they are known to be harmless.
 const LFS_FILTERS: &[&str] = &[
     "git-lfs clean -- %f",
@@ -131,13 +121,6 @@ pub(super) fn allowed(listed: &str) -> Allowed {
     let mut settings = fixed();
     let mut filters_off = BTreeSet::new();
     for (key, _) in of_repository.into_iter().filter(|(key, value)| !is_harmless(key, value)) {
-        if key == FILTER_KEY
-            && let Some(own) = own_filter()
-        {
-            // Whatever program the repository names, ours does this.
-            settings.push((key.to_owned(), own));
-            continue;
-        }
         let replacement = of_user.get(key).copied().unwrap_or_else(|| switched_off(key));
         settings.push((key.to_owned(), replacement.to_owned()));
         if let Some(filter) = key.strip_prefix("filter.").and_then(|rest| rest.rsplit_once('.')).map(|(name, _)| name) {
@@ -189,24 +172,6 @@ pub(super) fn driver_program(driver: &str) -> Option<String> {
     let program = driver.strip_suffix(DRIVER_ARGUMENTS)?;
     let program = program.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(program);
     Some(program.replace("'\\''", "'"))
-}
-
-/// Returns the command line of the filter that the running program is. None if it has no such command.
-pub(super) fn own_filter() -> Option<String> {
-    let own = std::env::current_exe().ok()?;
-    // The name of a program that was replaced while it runs.
-    let own = own.to_str()?.strip_suffix(" (deleted)").map_or_else(|| own.clone(), PathBuf::from);
-    let own = std::fs::canonicalize(own).ok()?;
-    let path = own.to_str().filter(|_| own.file_name().is_some_and(|name| name == PROGRAM))?;
-    // Git would expand a percent sign.
-    let is_usable = !path.contains(['%', '\n']);
-    is_usable.then(|| format!("'{}'{FILTER_ARGUMENTS}", path.replace('\'', "'\\''")))
-}
-
-/// Returns the program of a filter that Waypost configured.
-pub(super) fn filter_program(filter: &str) -> Option<String> {
-    let program = filter.strip_suffix(FILTER_ARGUMENTS)?;
-    Some(program.strip_prefix('\'')?.strip_suffix('\'')?.replace("'\\''", "'"))
 }
 
 /// Returns a value that makes a setting do nothing.

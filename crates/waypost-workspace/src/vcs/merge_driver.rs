@@ -42,6 +42,7 @@ pub fn ensure_driver(
     let DriverRequest { root, name, is_foreign, home } = request;
     let is_git = checkout.vcs == Vcs::Git || (checkout.vcs == Vcs::Jj && root.join(".git").exists());
     let Some(git_dir) = checkout.git_dir.as_deref().filter(|_| is_git) else { return Ok(()) };
+    remove_former_filter(git_dir, name)?;
     let directory = root.join(name).parent().map_or_else(|| root.to_owned(), Path::to_owned);
     let tracked = [directory.join(".gitattributes"), root.join(".gitattributes")];
     let own = git_dir.join("info/attributes");
@@ -65,6 +66,23 @@ pub fn ensure_driver(
     set(&key, &format!("{program}{DRIVER_ARGUMENTS}"))
 }
 
+/// Removes the filter that former versions of this program configured for large ledgers.
+fn remove_former_filter(git_dir: &Path, name: &str) -> Result<()> {
+    let attributes = git_dir.join("info/attributes");
+    let line = format!("/{name} filter=waypost");
+    let text = std::fs::read_to_string(&attributes).unwrap_or_default();
+    if !text.lines().any(|found| found == line) {
+        return Ok(());
+    }
+    let key = "filter.waypost.clean";
+    if git_layout::setting(git_dir, None, key).is_some_and(|filter| filter.ends_with(" clean-ledger")) {
+        Git::of_repository(git_dir)?.command().args(["config", "--local", "--unset-all", key]).stdout()?;
+    }
+    // The attribute comes last: as long as it is there, the next command tries again.
+    let others: String = text.split_inclusive('\n').filter(|found| found.trim_end() != line).collect();
+    replace_attributes(&attributes, others.as_bytes())
+}
+
 /// Returns whether an attributes file asks for the driver.
 pub fn asks_for_driver(attributes: &Path) -> bool {
     let Ok(text) = std::fs::read(attributes) else { return false };
@@ -84,21 +102,8 @@ fn chooses_driver(attributes: &Path) -> bool {
     String::from_utf8_lossy(&text).lines().any(|line| !line.starts_with('#') && chooses(line.trim()))
 }
 
-/// Returns the lines of an attributes file; no lines if it cannot be read.
-pub(super) fn lines(attributes: &Path) -> Vec<String> {
-    let text = std::fs::read(attributes).unwrap_or_default();
-    String::from_utf8_lossy(&text).lines().map(str::to_owned).collect()
-}
-
-/// Removes a line from the attributes of a clone.
-pub(super) fn remove_line(file: &Path, line: &str) -> Result<()> {
-    let kept: String =
-        lines(file).iter().filter(|found| *found != line).flat_map(|line| [line.as_str(), "\n"]).collect();
-    replace_attributes(file, kept.as_bytes())
-}
-
 /// Adds a line to the attributes of a clone.
-pub(super) fn add_line(file: &Path, line: &str) -> Result<()> {
+fn add_line(file: &Path, line: &str) -> Result<()> {
     let mut content = match std::fs::read(file) {
         Ok(content) => content,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),

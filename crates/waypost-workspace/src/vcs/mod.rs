@@ -16,7 +16,6 @@ pub(crate) mod identity;
 mod inspect;
 mod jj_layout;
 pub mod ledger_branch;
-pub mod ledger_filter;
 pub mod merge_driver;
 mod probe;
 pub(crate) mod run;

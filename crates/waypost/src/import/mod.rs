@@ -100,7 +100,7 @@ fn import_ledger_records(
 ) -> Result<()> {
     let mut issues: BTreeMap<String, Vec<&Record>> = BTreeMap::new();
     let mut new: Vec<Record> = Vec::new();
-    let existing: HashSet<&[u8]> = transaction.draft().lines()?.collect();
+    let existing: HashSet<&[u8]> = transaction.draft().lines().collect();
     let mut seen: HashSet<String> = HashSet::new();
     for record in records {
         let line = record.to_line();

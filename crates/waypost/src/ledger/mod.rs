@@ -733,10 +733,8 @@ impl Ledger {
         change: impl FnMut(&mut Transaction<'_, '_>) -> Result<T>,
     ) -> Result<T> {
         self.require_writable(number)?;
-        let locks = LedgerLocks::acquire_grouped(&self.ledgers.files()[number])?;
-        let answer = self.transaction_under(&locks, number, change)?;
-        locks.finish()?;
-        Ok(answer)
+        let locks = LedgerLocks::acquire(&[&self.ledgers.files()[number]])?;
+        self.transaction_under(&locks, number, change)
     }
 
     /// Fails if a ledger is a workspace's copy of one that cannot be reached.

@@ -358,7 +358,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
         is_saved: impl Fn(&IndexedIssue) -> bool,
     ) -> Result<Vec<IndexedIssue>> {
         let mut pruned: Vec<IndexedIssue> = Vec::new();
-        let mut size = self.draft.size()?;
+        let mut size = self.draft.size();
         for entry in closed {
             if down_to.is_some_and(|down_to| size <= down_to) {
                 break;

@@ -8,7 +8,6 @@ mod batch;
 mod blocked;
 mod checkpoint;
 mod claim;
-mod clean_ledger;
 mod close;
 mod comment;
 mod completions;

@@ -7,7 +7,6 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
-use waypost_fs::FileLock;
 use waypost_testkit::{Run, Sandbox, strace};
 
 use crate::support::jobs::until;
@@ -289,63 +288,6 @@ fn a_change_whose_fsync_failed_is_reported_as_made() {
     assert!(run.stderr.contains("the change is in") && run.stderr.contains("do not repeat the change"), "{run:?}");
     assert_eq!(lines(&repo.join(LEDGER)).len(), 21);
     assert_eq!(temporary(&repo), Vec::<String>::new());
-}
-
-#[test]
-fn thirty_writers_at_once_sync_a_few_times_together() {
-    let sandbox = sandbox();
-    let repo = repository(&sandbox, "repo");
-    add(&sandbox, &repo, &["first"]);
-    check_thirty_writers(&sandbox, &repo);
-}
-
-#[test]
-fn thirty_writers_that_append_to_a_large_ledger_sync_a_few_times_together() {
-    let sandbox = sandbox();
-    let repo = repository(&sandbox, "repo");
-    let mut ledger = lines(&repo.join(LEDGER));
-    ledger.push(format!("{{\"id\":\"z-1\",\"title\":\"{}\"}}\n", "x".repeat(4 * 1024 * 1024)));
-    sandbox.write(repo.join(LEDGER), ledger.join("\n"));
-    // The first change writes the whole file, and the second one registers git's filter.
-    for priority in ["1", "3"] {
-        let _ = sandbox.way(&repo, ["update", "r-00000", "--priority", priority]).ok();
-    }
-    assert!(lines(&repo.join(LEDGER)).last().is_some_and(|line| line.contains("_changes")));
-    check_thirty_writers(&sandbox, &repo);
-}
-
-/// Lets thirty processes wait for the lock of a ledger with 21 issues, and counts their syncs.
-fn check_thirty_writers(sandbox: &Sandbox, repo: &Path) {
-    strace();
-    let lock = repo.join(".git/waypost/ledger.lock");
-    let held = FileLock::acquire(&lock, Duration::from_secs(10)).unwrap();
-    let trace = |number: usize| sandbox.path(format!("trace{number}"));
-    let writers: Vec<Child> = (0..30)
-        .map(|number| {
-            let mut command = sandbox.command("strace", repo);
-            command.args(["-f", "-y", "-o"]).arg(trace(number)).args(["-e", "trace=fsync,fdatasync"]);
-            command.args([env!("CARGO_BIN_EXE_way"), "add", &format!("title {number}")]);
-            command.stdout(Stdio::null()).spawn().unwrap()
-        })
-        .collect();
-    // The queue's file begins with the number of the last ticket.
-    until("all writers wait", || {
-        let drawn = fs::read(repo.join(".git/waypost/ledger.lock-queue")).unwrap_or_default();
-        drawn.first_chunk::<8>().is_some_and(|drawn| u64::from_le_bytes(*drawn) >= 30)
-    });
-    drop(held);
-    for mut writer in writers {
-        assert!(writer.wait().unwrap().success());
-    }
-    let syncs: usize = (0..30)
-        .map(|number| fs::read_to_string(trace(number)).unwrap().lines().filter(|call| call.contains("sync(")).count())
-        .sum();
-    assert!(0 < syncs && syncs <= 15, "{syncs} syncs for 30 writers");
-    let titles = lines(&repo.join(LEDGER)).iter().filter(|line| line.contains("\"title ")).count();
-    assert_eq!(titles, 30);
-    let left = ["ledger.base", "ledger.next", "ledger.appended"];
-    assert_eq!(left.map(|name| repo.join(".git/waypost").join(name).exists()), [false; 3]);
-    assert_eq!(ids(sandbox, repo, &["list", "--limit", "0"]).len(), 51);
 }
 
 #[test]
