@@ -57,6 +57,7 @@ pub fn check_private(path: &Path) -> io::Result<Option<String>> {
 /// In a directory with the sticky bit, as `/tmp`, other users cannot rename or remove what is ours.
 pub fn check_path(path: &Path) -> io::Result<Option<String>> {
     let us = rustix::process::geteuid().as_raw();
+    let our_group = rustix::process::getegid().as_raw();
     for (depth, dir) in path.ancestors().filter(|dir| !dir.as_os_str().is_empty()).enumerate() {
         let metadata = match std::fs::metadata(dir) {
             Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => continue,
@@ -67,8 +68,7 @@ pub fn check_path(path: &Path) -> io::Result<Option<String>> {
         if owner != us && (depth == 0 || owner != 0) {
             return Ok(Some(format!("{shown} belongs to user {owner}, not to user {us}")));
         }
-        let is_own_group = metadata.gid() == rustix::process::getegid().as_raw();
-        let is_writable = mode & 0o002 != 0 || (mode & 0o020 != 0 && !is_own_group);
+        let is_writable = mode & 0o002 != 0 || (mode & 0o020 != 0 && metadata.gid() != our_group);
         if is_writable && (depth == 0 || mode & 0o1000 == 0) {
             return Ok(Some(format!("other users can write to {shown}")));
         }

@@ -10,6 +10,8 @@ use std::io::{ErrorKind, Read as _};
 use std::ops::Deref;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use waypost_core::{Error, Result, path_text};
@@ -26,14 +28,24 @@ const KEY_LENGTH: usize = 32;
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A private directory, which may not exist yet.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct PrivateDir {
     path: PathBuf,
     /// The user's Waypost directory, which has the keys.
     user_dir: Option<PathBuf>,
     /// Whether it is never created: see [`PrivateDir::existing`].
     must_exist: bool,
+    /// Whether this process has seen its key. Clones share it.
+    is_known: Arc<AtomicBool>,
 }
+
+impl PartialEq for PrivateDir {
+    fn eq(&self, other: &PrivateDir) -> bool {
+        (&self.path, &self.user_dir, self.must_exist) == (&other.path, &other.user_dir, other.must_exist)
+    }
+}
+
+impl Eq for PrivateDir {}
 
 impl Deref for PrivateDir {
     type Target = Path;
@@ -51,7 +63,7 @@ impl AsRef<Path> for PrivateDir {
 
 impl From<PathBuf> for PrivateDir {
     fn from(path: PathBuf) -> Self {
-        PrivateDir { path, user_dir: None, must_exist: false }
+        PrivateDir { path, user_dir: None, must_exist: false, is_known: Arc::default() }
     }
 }
 
@@ -59,7 +71,7 @@ impl PrivateDir {
     /// Sets the user's Waypost directory. Without one, only an empty directory is accepted.
     #[must_use]
     pub fn with_user_dir(self, user_dir: Option<PathBuf>) -> Self {
-        PrivateDir { user_dir, ..self }
+        PrivateDir { user_dir, is_known: Arc::default(), ..self }
     }
 
     /// Returns the same directory for a process that has used it before. If it is missing from then on, it was moved or deleted,
@@ -108,7 +120,7 @@ impl PrivateDir {
 
     /// Creates the directory with a key. Does nothing if it exists.
     pub fn create(&self) -> Result<()> {
-        if self.has_known_key()? {
+        if (self.is_known.load(Ordering::Relaxed) && self.path.is_dir()) || self.has_known_key()? {
             return Ok(());
         }
         let _lock = self.lock_keys()?;
@@ -156,7 +168,9 @@ impl PrivateDir {
 
     /// Returns whether the directory has a key that the user's Waypost directory has, too.
     fn has_known_key(&self) -> Result<bool> {
-        Ok(self.proof()?.is_some())
+        let is_known = self.proof()?.is_some();
+        self.is_known.store(is_known, Ordering::Relaxed);
+        Ok(is_known)
     }
 
     /// Returns the file in the user's Waypost directory that proves that the user's `way` created this directory.

@@ -835,7 +835,8 @@ fn registered(
     let Some(home) = home else { return Ok(None) };
     let root = checkout.and_then(|checkout| checkout.root.as_deref());
     if environment.git_dir.is_none() {
-        let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+        let is_real = root == Some(dir);
+        let dir = if is_real { dir.to_owned() } else { std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned()) };
         for dir in dir.ancestors() {
             if let Some(found) = registry::find(home, dir)? {
                 return Ok(Some(found));

@@ -29,7 +29,8 @@ impl Checkout {
     /// under jj, which has no current branch.
     pub fn main_branch(&self) -> Option<String> {
         let is_git = self.vcs == Vcs::Git && self.main_root.is_some();
-        is_git.then(|| git_layout::branch(&self.shared_dir).unwrap_or_else(|| "HEAD".to_owned()))
+        let branch = || if self.is_main() { self.branch.clone() } else { git_layout::branch(&self.shared_dir) };
+        is_git.then(|| branch().unwrap_or_else(|| "HEAD".to_owned()))
     }
 
     /// Returns the user's name from the configuration files of the version control system; under jj also from git's.
