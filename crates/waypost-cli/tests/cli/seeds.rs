@@ -13,8 +13,15 @@ fn walk(script: &str) {
     let (dir, seeds) = (sandbox.dir("walk"), package("tests/seeds"));
     let programs = Path::new(env!("CARGO_BIN_EXE_way")).parent().unwrap();
     let path = format!("{}:{}", programs.display(), std::env::var("PATH").unwrap());
-    let mut command = sandbox.command("sh", &dir);
-    let output = command.args(["-eu"]).arg(seeds.join(script)).env("PATH", path).env("SEEDS", &seeds).output().unwrap();
+    let mut command = sandbox.command("bash", &dir);
+    // A command before a pipe that fails must not look like one that prints nothing.
+    let output = command
+        .args(["-eu", "-o", "pipefail"])
+        .arg(seeds.join(script))
+        .env("PATH", path)
+        .env("SEEDS", &seeds)
+        .output()
+        .unwrap();
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     assert!(
         output.status.success(),

@@ -38,10 +38,12 @@ way ws gc --keep 0
 exits_with 7 way ws rm "$first"
 
 step "Saved work can be removed and restored"
-snapshot=$(way ws snapshot "$first" --json | sed 's/.*"name":"\([^"]*\)".*/\1/')
+snapshot=$(way ws snapshot "$first" | sed 's/^Saved workspace .* as //')
 way ws rm "$first" --force
 [ ! -e "$workspace" ]
-way ws snapshots | says "$first"
+way ws snapshots | says "$snapshot"
+restored=$(way ws restore "$snapshot" | sed 's/^Restored .* at //')
+[ "$(cat "$restored/file")" = one ]
 
 step "On request, the workspace of a job is removed when the job completes"
 way job start --cleanup --json -- true | says '"status":"completed"'

@@ -1,4 +1,4 @@
-# Functions that the walks share. Every walk runs with `sh -eu`, in an empty directory with its own home.
+# Functions that the walks share. Every walk runs with `bash -eu -o pipefail`, in an empty directory with its own home.
 
 # Prints a headline, so that the output of a failed walk shows how far it came.
 step() {

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::{Value, json};
 use waypost_core::op::{AddRepository, AddWorkflow, ClaimTask, ShowWorkflow};
@@ -235,12 +236,17 @@ fn a_claim_and_a_move_at_the_same_time_never_both_succeed() {
         let mut builder = session(&sandbox, &repo, "builder", START, false);
         builder.call(workflow("release", "build: it\n")).unwrap();
         let other = sandbox.path(format!("other{round}.db"));
+        let has_ended = AtomicBool::new(false);
         let (claimed, run) = std::thread::scope(|scope| {
             let claimers: Vec<_> = (0..3)
                 .map(|number| {
-                    let (sandbox, repo) = (&sandbox, &repo);
+                    let (sandbox, repo, other, has_ended) = (&sandbox, &repo, &other, &has_ended);
                     scope.spawn(move || {
                         let mut agent = session(sandbox, repo, &format!("agent{number}"), START, false);
+                        // A process starts later than a thread. In every second round the claims wait for it.
+                        while round % 2 == 1 && !other.exists() && !has_ended.load(Ordering::Relaxed) {
+                            std::thread::yield_now();
+                        }
                         agent
                             .call(ClaimTask {
                                 task: None,
@@ -255,6 +261,7 @@ fn a_claim_and_a_move_at_the_same_time_never_both_succeed() {
                 })
                 .collect();
             let run = sandbox.way(&repo, ["db", "move", "--to", other.to_str().unwrap()]);
+            has_ended.store(true, Ordering::Relaxed);
             (claimers.into_iter().map(|one| one.join().unwrap()).filter(|is| *is).count(), run)
         });
         match run.code {
@@ -262,6 +269,11 @@ fn a_claim_and_a_move_at_the_same_time_never_both_succeed() {
             7 => assert_eq!(claimed, 1, "{run:?}"),
             _ => panic!("{run:?}"),
         }
+        // The task can be claimed there if it moved, and nowhere twice.
+        let late = ["task", "claim", "--agent", "late"];
+        let _ = sandbox.way(&repo, late).fails(6);
+        let there = sandbox.way(&repo, [&["--db", other.to_str().unwrap()][..], &late].concat()).code;
+        assert_eq!(there == 0, run.code == 0, "{there}: {run:?}");
     }
 }
 

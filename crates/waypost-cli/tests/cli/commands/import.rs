@@ -1035,9 +1035,15 @@ fn threads_of_two_databases_with_one_name_are_two_workflows() {
         .unwrap();
     for file in [one, two] {
         let path = file.to_str().unwrap();
-        let data = sandbox.way(&repo, ["import", "langgraph", path, "--thread", "stopped", "--json"]).data();
+        let import = || sandbox.way(&repo, ["import", "langgraph", path, "--thread", "stopped", "--json"]).data();
+        let data = import();
         assert_eq!(data["counts"]["added"], 1, "{data}");
+        let again = import();
+        assert_eq!((&again["counts"]["added"], again["skipped"].as_array().unwrap().len()), (&0.into(), 1), "{again}");
     }
+    let workflows = sandbox.way(&repo, ["workflow", "list", "--all", "--json"]).data();
+    let ids: Vec<&str> = workflows.as_array().unwrap().iter().map(|one| one["id"].as_str().unwrap()).collect();
+    assert!(matches!(ids.as_slice(), [one, two] if one != two), "{workflows}");
 }
 
 #[test]

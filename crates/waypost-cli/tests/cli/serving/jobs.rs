@@ -90,14 +90,15 @@ fn p4_p24_a_job_that_cannot_have_a_workspace_is_refused_and_never_runs() {
     let server = Server::with_commit();
     let ran = server.sandbox.path("ran");
     let command = json!(["touch", ran.to_str().unwrap()]);
-    for body in [
-        json!({ "command": command, "base": "no-such-commit" }),
-        json!({ "command": command, "strategy": "in-place" }),
-        json!({ "command": [] }),
-        json!({ "command": command, "task": "no-such-task" }),
+    for (body, status, why) in [
+        (json!({ "command": command, "base": "no-such-commit" }), 404, "there is no commit no-such-commit"),
+        (json!({ "command": command, "strategy": "in-place" }), 403, "a server does not run jobs in its own checkout"),
+        (json!({ "command": [] }), 400, "a job needs a command"),
+        (json!({ "command": command, "task": "no-such-task" }), 404, "no-such-task"),
     ] {
         let reply = server.post("/api/v1/jobs", &body);
-        assert!((400..500).contains(&reply.status), "{body}: {} {}", reply.status, reply.body);
+        assert_eq!(reply.status, status, "{body}: {}", reply.body);
+        assert!(reply.body.contains(why), "{body}: {}", reply.body);
     }
     assert!(!ran.exists());
 }

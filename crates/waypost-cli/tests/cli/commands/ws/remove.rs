@@ -58,9 +58,15 @@ fn files_in_a_git_worktree_beside_the_workspace_are_saved_by_force() {
 fn a_git_worktree_beside_the_workspace_without_work_is_removed_with_it() {
     let shop = Shop::new();
     for strategy in ["clone", "worktree"] {
-        let script = "git worktree add --quiet --detach ../feature; touch ../feature/ignored;
-            git sparse-checkout set --no-cone /.gitignore; test ! -e file";
-        let job = shop.job(&["--cleanup", "--strategy", strategy], script);
+        // The last step leaves a file outside: all steps before it succeeded.
+        let made = shop.sandbox.path(format!("made-{strategy}"));
+        let script = format!(
+            "git worktree add --quiet --detach ../feature && touch ../feature/ignored &&
+            git sparse-checkout set --no-cone /.gitignore && test ! -e file && touch {}",
+            made.display()
+        );
+        let job = shop.job(&["--cleanup", "--strategy", strategy], &script);
+        assert!(made.exists(), "{strategy}: {}", shop.show(&job));
         assert!(!feature(&job).exists(), "{strategy}: {}", shop.show(&job));
     }
     assert_eq!(shop.sandbox.git(&shop.repo, ["worktree", "list"]).lines().count(), 1);
