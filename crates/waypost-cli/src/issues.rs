@@ -12,9 +12,9 @@ use waypost_ledger::Summary;
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, prose, styled};
 use super::{CommandContext, in_one_line};
-use waypost::claims;
+use waypost::lazy_session::LazySession;
 use waypost::ledger::Change;
-use waypost::ops::issue::{IssueContext, IssueQuery};
+use waypost::ops::issue::{Changed, IssueContext, IssueQuery};
 use waypost::repos::Repo;
 
 impl CommandContext {
@@ -25,17 +25,26 @@ impl CommandContext {
 
     /// Opens the ledgers, including those of the named repositories.
     pub(crate) fn open_ledgers_with(&mut self, named: &[Option<&str>]) -> Result<IssueContext> {
-        let place = self.place()?;
-        IssueContext::open(place, self.global.repo.as_deref(), named, self.ui.pending.clone())
+        IssueContext::open(self.lazy_session()?, self.global.repo.as_deref(), named)
     }
 
-    /// Opens the ledgers for a command that changes them, unless it is a dry run, and brings them up to date.
-    pub(crate) fn open_ledgers_to_change(&mut self, named: &[Option<&str>], dry_run: bool) -> Result<IssueContext> {
-        let ledger_cx = self.open_ledgers_with(named)?;
-        if !dry_run {
-            claims::bring_up_to_date(&ledger_cx.place, &ledger_cx.ledger);
-        }
-        Ok(ledger_cx)
+    /// Opens the ledgers for a command that changes them, and brings them up to date.
+    pub(crate) fn open_ledgers_to_change(&mut self) -> Result<IssueContext> {
+        self.open_ledgers_to_change_with(&[], false)
+    }
+
+    /// Opens the ledgers for a command that changes them, unless it is a dry run, including those of the named repositories.
+    pub(crate) fn open_ledgers_to_change_with(
+        &mut self,
+        named: &[Option<&str>],
+        dry_run: bool,
+    ) -> Result<IssueContext> {
+        let open = if dry_run { IssueContext::open } else { IssueContext::open_to_change };
+        open(self.lazy_session()?, self.global.repo.as_deref(), named)
+    }
+
+    fn lazy_session(&mut self) -> Result<LazySession> {
+        Ok(LazySession::new(self.place()?, self.ui.pending.clone()))
     }
 
     /// Prints the issues that a query finds, with these columns or the usual ones. Returns whether there are any.
@@ -68,7 +77,7 @@ impl CommandContext {
 
     /// Applies changes and prints the changed issues, one line each, with a verb.
     pub(crate) fn change(&mut self, changes: &[Change], verb: &str) -> Result<()> {
-        let ledger_cx = self.open_ledgers()?;
+        let ledger_cx = self.open_ledgers_to_change()?;
         let records = self.apply(&ledger_cx, changes)?;
         self.answer_changed(&ledger_cx, verb, &records)
     }
@@ -76,21 +85,21 @@ impl CommandContext {
     /// Applies changes, and returns each issue afterwards with the number of its ledger.
     pub(crate) fn apply(&mut self, ledger_cx: &IssueContext, changes: &[Change]) -> Result<Vec<(Record, usize)>> {
         let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
-        self.apply_placed(ledger_cx, &unplaced, false)
+        Ok(self.apply_placed(ledger_cx, &unplaced, false)?.records)
     }
 
-    /// Like [`apply`](Self::apply), for changes with a position in a file. A dry run only checks whether they are possible.
+    /// Applies changes, each with its position in a file, if it has one. A dry run only checks whether they are possible.
     pub(crate) fn apply_placed(
         &mut self,
         ledger_cx: &IssueContext,
         changes: &[(&str, &Change)],
         dry_run: bool,
-    ) -> Result<Vec<(Record, usize)>> {
+    ) -> Result<Changed> {
         let outcome = ledger_cx.apply(changes, dry_run)?;
         if outcome.pruned > 0 {
             self.ui.note(&format!("pruned {}", count(outcome.pruned, "closed issue")));
         }
-        Ok(outcome.records)
+        Ok(outcome)
     }
 
     /// Prints changed issues, all with the same verb.

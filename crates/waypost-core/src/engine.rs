@@ -307,9 +307,33 @@ pub fn read<O: StoreOperation>(
     })
 }
 
+/// Like [`read`], but runs nothing and returns None if transitions are due that no write has applied yet.
+#[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
+pub fn read_if_current<O: StoreOperation>(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    operation: O,
+) -> Result<Option<O::Answer>> {
+    debug_assert_eq!(O::EFFECT, Effect::Read, "{} does not only read", O::NAME);
+    refuse_unstorable(&op::arguments_json(&operation)?)?;
+    query_if_current(store, |tx, now| operation.clone().run(&mut OpContext { tx, caller, entropy, now }))
+}
+
 /// Runs reads in a read transaction. Retries them if the connection to the store is lost.
 pub fn query<T>(store: &mut dyn Store, mut reads: impl FnMut(&mut dyn Tx) -> Result<T>) -> Result<T> {
     Retry { is_repeatable: true, uses_reserve: false }.run(store, |store| reads(&mut *store.begin_read()?))
+}
+
+/// Runs reads in a read transaction, unless transitions are due in it that no write has applied yet: then returns None.
+fn query_if_current<T>(
+    store: &mut dyn Store,
+    mut reads: impl FnMut(&mut dyn Tx, Timestamp) -> Result<T>,
+) -> Result<Option<T>> {
+    query(store, |tx| {
+        let now = tx.now()?;
+        if tx.due_count(now)? > 0 { Ok(None) } else { reads(tx, now).map(Some) }
+    })
 }
 
 /// Runs an operation of the table that only reads, with its arguments as JSON.
@@ -328,12 +352,17 @@ pub fn read_json(
     })
 }
 
-/// Returns whether transitions are due that no write has applied yet.
-pub fn is_due(store: &mut dyn Store) -> Result<bool> {
-    query(store, |tx| {
-        let now = tx.now()?;
-        Ok(tx.due_count(now)? > 0)
-    })
+/// Like [`read_json`], but runs nothing and returns None if transitions are due that no write has applied yet.
+pub fn read_json_if_current(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    entry: &OperationEntry,
+    arguments: &Value,
+) -> Result<Option<AnyAnswer>> {
+    debug_assert_eq!(entry.about.effect, Effect::Read, "{} does not only read", entry.about.name);
+    refuse_unstorable(arguments)?;
+    query_if_current(store, |tx, now| (entry.decode)(arguments)?.run_any(&mut OpContext { tx, caller, entropy, now }))
 }
 
 /// A request with an idempotency key.

@@ -4,14 +4,9 @@
 //! ledger. The next command that writes, or `way sync`, delivers it; until then, queries answer as if it were delivered,
 //! because reading must not change a tracked file. So a crash between the two loses neither a finish nor an issue.
 //!
-//! A query of the store costs more than one of the index. A mark file in the private directory says that the store may
-//! have leases or notices; it is set before the first lease and cleared when none are left. Where other processes write
-//! to the store without setting the mark, on a server or in a store of all repositories, the store is always queried.
+//! Where no store exists, no agent holds anything, and nothing here creates one before the first claim.
 
 use std::collections::BTreeMap;
-use std::io::ErrorKind;
-use std::path::{Path, PathBuf};
-use std::time::Duration;
 
 use waypost_core::ledger::ready::Reason;
 use waypost_core::model::{DeferredChanges, EventQuery, Lease, News, Notice, Worktree, describe_end, kind};
@@ -21,12 +16,12 @@ use waypost_core::op::{
 };
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
-use waypost_fs::FileLock;
 use waypost_ledger::{Index, Summary, Window};
 
+use crate::lazy_session::LazySession;
 use crate::ledger::{Change, Ledger};
 use crate::merge_driver::ensure_driver;
-use crate::place::{Location, Place, Scope};
+use crate::place::Place;
 use crate::session::Session;
 
 /// Maximum number of ready issues to try when claiming any.
@@ -44,12 +39,14 @@ pub const CLOSED: &str = "closed";
 /// The holder of each issue, and when its lease expires.
 pub type Held = BTreeMap<String, (String, Timestamp)>;
 
-/// Claims an issue: the named one, else the first ready and free one. Returns its id and the lease.
-pub fn claim(place: &Place, ledger: &Ledger, issue: Option<&str>, ttl_ms: Option<u64>) -> Result<(String, Lease)> {
-    let mut session = Session::open(place.clone())?;
-    set_mark(place)?;
-    deliver_notices(&mut session)?;
-    ledger.set_notices(Vec::new());
+/// Claims an issue: the named one, else the first ready and free one. Returns its id and the lease. Pending notices should be
+/// delivered already ([`bring_up_to_date`]): an issue that has one is not free.
+pub fn claim(
+    session: &LazySession,
+    ledger: &Ledger,
+    issue: Option<&str>,
+    ttl_ms: Option<u64>,
+) -> Result<(String, Lease)> {
     let ids = match issue {
         Some(issue) => vec![ledger.with_index(|index| index.find(issue))?],
         None => {
@@ -58,7 +55,8 @@ pub fn claim(place: &Place, ledger: &Ledger, issue: Option<&str>, ttl_ms: Option
     };
     let mut last = None;
     for id in ids {
-        let lease = match session.write(LeaseIssue { issue: id.clone(), ttl_ms }) {
+        let leased = session.open()?.write(LeaseIssue { issue: id.clone(), ttl_ms });
+        let lease = match leased {
             Ok(lease) => lease,
             Err(error) if issue.is_none() && error.kind() == Kind::Conflict => {
                 last = Some(error);
@@ -66,14 +64,13 @@ pub fn claim(place: &Place, ledger: &Ledger, issue: Option<&str>, ttl_ms: Option
             }
             Err(error) => return Err(error),
         };
-        // Another command may have cleared the mark meanwhile, before it could see the lease.
-        set_mark(place)?;
-        match ledger.apply(&[Change::Claim(Some(id.clone()))]) {
+        let claim = Change::Claim(Some(id.clone()));
+        match ledger.apply_placed(&[("", &claim)], false, session, |_| Ok(())) {
             Ok(_) => return Ok((id, lease)),
             Err(error) => {
                 // The ledger refused the claim, so end the lease.
                 let reason = Some("the ledger refused the claim".to_owned());
-                session.write(EndIssueLease { issue: id, force: false, reason })?;
+                session.open()?.write(EndIssueLease { issue: id, force: false, reason })?;
                 if issue.is_some() || error.kind() != Kind::Conflict {
                     return Err(error);
                 }
@@ -95,8 +92,6 @@ pub fn claim(place: &Place, ledger: &Ledger, issue: Option<&str>, ttl_ms: Option
 /// [`require_claims`] runs under the ledger's lock. A change that did not see the lease took the lock before this call,
 /// so it is in the ledger when this returns. Returns a warning if the issue is closed or deleted by then.
 pub fn complete_claim(place: &Place, issue: Option<&str>) -> Result<Option<String>> {
-    // Another command may have cleared the mark before the lease was granted.
-    set_mark(place)?;
     let Some(issue) = issue.filter(|_| place.checkout.is_some()) else { return Ok(None) };
     let ledger = Ledger::of(place)?;
     ledger.wait_for_changes(issue)?;
@@ -120,12 +115,9 @@ pub fn issue_of(session: &mut Session, task: &str) -> Result<Option<String>> {
 
 /// Ends the caller's leases on issues that were released, closed or deleted; where forced, also those of others. Returns
 /// whether there was one.
-pub fn release(place: &Place, issues: &[(String, bool)], reason: &str) -> Result<bool> {
+pub fn release(session: &LazySession, issues: &[(String, bool)], reason: &str) -> Result<bool> {
     let mut was_held = false;
-    if !is_marked(place) {
-        return Ok(was_held);
-    }
-    let mut session = Session::open(place.clone())?;
+    let Some(mut session) = session.open_existing()? else { return Ok(was_held) };
     for (issue, force) in issues {
         let mut release = |force| {
             let reason = Some(reason.to_owned());
@@ -150,13 +142,10 @@ pub fn release(place: &Place, issues: &[(String, bool)], reason: &str) -> Result
 ///
 /// It runs under the lock of the issues' ledger. A claim acquires the lease first and then the ledger's lock, and is
 /// answered after both. So either this call sees the lease, or the claim sees the issue after this change.
-pub fn require_claims(place: &Place, issues: &[String]) -> Result<()> {
-    if !is_marked(place) {
-        return Ok(());
-    }
-    let mut session = Session::open(place.clone())?;
+pub fn require_claims(session: &LazySession, issues: &[String]) -> Result<()> {
+    let Some(mut session) = session.open_existing()? else { return Ok(()) };
     let leases = issue_leases(&mut session)?;
-    let own_name = place.agent().unwrap_or_else(|| place.actor());
+    let own_name = session.caller().name().to_owned();
     for issue in issues {
         let held: Vec<&LeaseView> = leases.iter().filter(|seen| seen.issue.as_ref() == Some(issue)).collect();
         if let Some(other) = held.first()
@@ -188,9 +177,10 @@ fn not_holder_error(session: &mut Session, issue: &str, lease: &LeaseView) -> Re
     Ok(error.hint("a person can override this with --force"))
 }
 
-/// Prepares a ledger for queries, like [`held_by_others`], in a session that is open already.
-pub(crate) fn held_by_others_in(session: &mut Session, ledger: &Ledger) -> Result<Held> {
-    if !is_marked(&session.place) {
+/// Prepares a ledger for queries: they answer as if all pending notices were delivered. Returns the issues that others
+/// hold.
+pub(crate) fn held_by_others(session: &mut Session, ledger: &Ledger) -> Result<Held> {
+    if session.is_absent() {
         return Ok(Held::new());
     }
     session.renew_leases()?;
@@ -201,38 +191,24 @@ pub(crate) fn held_by_others_in(session: &mut Session, ledger: &Ledger) -> Resul
     Ok(others.filter_map(|seen| Some((seen.issue?, (seen.holder_name, seen.lease.expires_at)))).collect())
 }
 
-/// Prepares a ledger for queries: they answer as if all pending notices were delivered. Returns the issues that others
-/// hold.
-pub fn held_by_others(place: &Place, ledger: &Ledger) -> Result<Held> {
-    if !is_marked(place) {
-        return Ok(Held::new());
-    }
-    let mut session = Session::open(place.clone())?;
-    let held = held_by_others_in(&mut session, ledger)?;
-    if held.is_empty() && !has_leases_or_notices(&mut session)? {
-        clear_mark(place, &mut session)?;
-    }
-    Ok(held)
-}
-
-/// Brings the ledgers up to date before they are changed: delivers pending notices. A notice that cannot be delivered now
-/// stays in the store, and a later command tries again.
-pub fn bring_up_to_date(place: &Place, ledger: &Ledger) {
-    if !is_marked(place) {
-        return;
-    }
-    match Session::open(place.clone()) {
-        Ok(mut session) => deliver_pending_notices(&mut session),
-        Err(error) => log::debug!("cannot open the store to deliver notices: {}", error.full_message()),
+/// Brings store and ledgers up to date before the ledgers are changed: renews the caller's leases, and delivers pending notices.
+/// A notice that cannot be delivered now stays in the store, and a later command tries again.
+pub fn bring_up_to_date(session: &LazySession, ledger: &Ledger) {
+    let renewed = session.open_existing().and_then(|session| {
+        session.map_or(Ok(()), |mut session| {
+            deliver_pending_notices(&mut session);
+            session.renew_leases()
+        })
+    });
+    if let Err(error) = renewed {
+        log::debug!("cannot use the store before a change: {}", error.full_message());
     }
     ledger.set_notices(Vec::new());
 }
 
 /// Delivers pending notices to the ledgers. A failure is logged: a later command tries again.
 pub fn deliver_pending_notices(session: &mut Session) {
-    if is_marked(&session.place)
-        && let Err(error) = deliver_notices(session)
-    {
+    if let Err(error) = deliver_notices(session) {
         log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
     }
 }
@@ -406,67 +382,6 @@ fn deliver_notice(session: &mut Session, notice: &Notice) -> Result<String> {
     })?;
     ensure_driver(&place);
     Ok(if is_applied { done } else { "it was claimed again, or another command delivered the notice" }.to_owned())
-}
-
-/// Sets the mark. Call it before any lease is written to the store.
-pub fn set_mark(place: &Place) -> Result<()> {
-    let Some(mark) = mark(place) else { return Ok(()) };
-    if mark.exists() {
-        return Ok(());
-    }
-    let cannot = |error: std::io::Error| Error::unavailable(format!("cannot write {}", mark.display())).because(error);
-    waypost_fs::replace(&mark, b"", 0o600).map_err(cannot)
-}
-
-/// Clears the mark if the store has no leases on issues and no notices.
-///
-/// A claim sets the mark before and after it acquires the lease, so either it sets the mark after this, or this call
-/// sees the lease. While the mark is removed and may be set again, the lock file counts as the mark.
-fn clear_mark(place: &Place, session: &mut Session) -> Result<()> {
-    let Some(mark) = mark(place).filter(|mark| mark.exists()) else { return Ok(()) };
-    let lock = lock_of(&mark);
-    // Another command is clearing the mark.
-    let Ok(held) = FileLock::acquire(&lock, Duration::ZERO) else { return Ok(()) };
-    if !has_leases_or_notices(session)? {
-        match std::fs::remove_file(&mark) {
-            Err(error) if error.kind() != ErrorKind::NotFound => {
-                log::debug!("cannot remove {}: {error}", mark.display());
-            }
-            _ => {}
-        }
-        if has_leases_or_notices(session)? {
-            set_mark(place)?;
-        }
-    }
-    held.remove(&lock);
-    Ok(())
-}
-
-/// Returns whether the store has leases on issues or pending notices.
-fn has_leases_or_notices(session: &mut Session) -> Result<bool> {
-    let NoticeList { notices, deferred } = session.read(ListNotices {})?;
-    Ok(!notices.is_empty() || !deferred.is_empty() || !issue_leases(session)?.is_empty())
-}
-
-fn is_marked(place: &Place) -> bool {
-    let Ok(choice) = place.store() else { return false };
-    match choice.location {
-        Location::Sqlite(_) if matches!(choice.scope, Some(Scope::Repo | Scope::Worktree)) => {
-            // In this order: between the two checks of the mark, its lock file can have replaced it and gone.
-            mark(place).is_some_and(|mark| mark.exists() || lock_of(&mark).exists() || mark.exists())
-        }
-        Location::Sqlite(path) => path.exists(),
-        Location::UnnamedSqlite => false,
-        Location::Postgres(_) | Location::Server(_) => true,
-    }
-}
-
-fn lock_of(mark: &Path) -> PathBuf {
-    mark.with_extension("lock")
-}
-
-fn mark(place: &Place) -> Option<PathBuf> {
-    place.checkout.as_ref().map(|checkout| checkout.private_dir.join("issue-leases"))
 }
 
 #[cfg(test)]

@@ -44,6 +44,7 @@ pub mod homes;
 mod idempotency;
 pub mod import;
 pub mod jobs;
+pub mod lazy_session;
 pub mod ledger;
 pub mod merge_driver;
 pub mod move_issues;

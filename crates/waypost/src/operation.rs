@@ -6,8 +6,9 @@ use serde_json::Value;
 use waypost_core::Result;
 use waypost_core::op::{AnyAnswer, Description, Operation, decode, encode};
 
+use crate::lazy_session::LazySession;
 use crate::place::Place;
-use crate::session::Session;
+use crate::session::{Session, Warnings};
 
 /// The identity of a caller. The authentication layer sets it, never the request itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,6 +107,18 @@ impl<'a> AppContext<'a> {
             OpenSession::Own(None) => {}
         }
         warnings
+    }
+
+    /// Gives the session that this context opened, or one that is not open yet, to an operation that keeps it.
+    pub(crate) fn take_session(&mut self) -> LazySession {
+        let opened = match &mut self.session {
+            OpenSession::Own(session) => session.take(),
+            OpenSession::Callers(_) => None,
+        };
+        match opened {
+            Some(session) => LazySession::from(*session),
+            None => LazySession::new(self.place.clone(), Warnings::default()),
+        }
     }
 
     /// Returns the session of the caller.

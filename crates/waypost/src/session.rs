@@ -216,12 +216,22 @@ impl Session {
 
     /// Runs an operation that only reads. First it expires due leases and applies other due transitions, if it can write.
     pub(crate) fn read<O: StoreOperation>(&mut self, operation: O) -> Result<O::Answer> {
-        if let Backend::Remote(remote) = &mut self.store {
-            return remote.run(&operation, None, &self.warnings);
+        if let Some(answer) = self.read_if_current(operation.clone())? {
+            return Ok(answer);
         }
         self.expire_due()?;
         let caller = self.caller.clone();
         engine::read(self.store()?, &caller, &mut SystemEntropy, operation)
+    }
+
+    /// Runs an operation that only reads. Returns None if transitions are due, which the next write applies. A server applies
+    /// its own.
+    pub(crate) fn read_if_current<O: StoreOperation>(&mut self, operation: O) -> Result<Option<O::Answer>> {
+        if let Backend::Remote(remote) = &mut self.store {
+            return remote.run(&operation, None, &self.warnings).map(Some);
+        }
+        let caller = self.caller.clone();
+        engine::read_if_current(self.store()?, &caller, &mut SystemEntropy, operation)
     }
 
     /// Runs an operation of the table, without the steps around it. Arguments and answer are JSON.
@@ -245,8 +255,14 @@ impl Session {
         let caller = self.caller.clone();
         let answer = match entry.about.effect {
             Effect::Read => {
-                self.expire_due()?;
-                engine::read_json(self.store()?, &caller, &mut SystemEntropy, entry, &arguments)?
+                let entropy = &mut SystemEntropy;
+                let answer = engine::read_json_if_current(self.store()?, &caller, entropy, entry, &arguments)?;
+                if let Some(answer) = answer {
+                    answer
+                } else {
+                    self.expire_due()?;
+                    engine::read_json(self.store()?, &caller, entropy, entry, &arguments)?
+                }
             }
             Effect::Write => engine::write_json(self.store()?, &caller, &mut SystemEntropy, key, entry, &arguments)?,
         };
@@ -286,8 +302,9 @@ impl Session {
         }
     }
 
+    /// Applies transitions that are due, if this session can write.
     fn expire_due(&mut self) -> Result<()> {
-        if self.identity_error.is_none() && !self.store.is_read_only() && self.is_due()? {
+        if self.identity_error.is_none() && !self.store.is_read_only() {
             self.try_write(|session| session.write(ExpireDue {}))?;
         }
         Ok(())
@@ -331,14 +348,6 @@ impl Session {
     /// Collects warnings about operations together with those of others.
     pub fn collect_warnings_in(&mut self, warnings: Warnings) {
         self.warnings = warnings;
-    }
-
-    /// Returns whether transitions are due that the next write applies. A server applies its own.
-    pub(crate) fn is_due(&mut self) -> Result<bool> {
-        match &mut self.store {
-            Backend::Local(store) => engine::is_due(store),
-            Backend::Absent | Backend::Remote(_) => Ok(false),
-        }
     }
 
     /// Runs `work` in the name of another caller. The place stays that of the session.

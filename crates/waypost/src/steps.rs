@@ -12,7 +12,6 @@ use waypost_core::{Error, Result};
 use crate::claims::{self, CLOSED, NoticeOutcome};
 use crate::jobs::reap::reap_orphaned_jobs;
 use crate::operation::Reply;
-use crate::place::Place;
 use crate::session::Session;
 use crate::workspaces;
 
@@ -71,11 +70,6 @@ impl Steps {
         Steps { is_write, depends_on_jobs: entry.depends_on_jobs, issues: entry.issues, read_first }
     }
 
-    /// Announces that the store may get a lease on an issue. Part of [`Steps::before`].
-    pub(crate) fn set_mark(&self, place: &Place) -> Result<()> {
-        if self.may_follow() { claims::set_mark(place) } else { Ok(()) }
-    }
-
     /// Returns whether the steps before the call need a session.
     pub(crate) fn has_reads(&self) -> bool {
         self.depends_on_jobs || self.read_first.is_some()
@@ -88,7 +82,6 @@ impl Steps {
         } else {
             session.renew_leases()?;
         }
-        self.set_mark(&session.place)?;
         self.reap(session)?;
         self.read_first(session)
     }
@@ -110,12 +103,7 @@ impl Steps {
     /// Fails if there is nothing to do.
     pub(crate) fn read_first(&self, session: &mut Session) -> Result<()> {
         // A transition that is due may make a task ready, and the write applies it first.
-        if let Some(read) = &self.read_first
-            && !session.is_due()?
-        {
-            session.read(read.clone())?;
-        }
-        Ok(())
+        self.read_first.clone().map_or(Ok(()), |read| session.read_if_current(read).map(drop))
     }
 
     /// Returns whether there may be steps after the call, depending on its answer.
@@ -181,10 +169,6 @@ fn complete_claim(session: &Session, issue: Option<&str>) -> Result<Vec<String>>
 
 /// Closes the issue of a finished task, and says so in the answer. The task is done in any case; returns warnings.
 fn close_finished_issue(session: &mut Session, issue: &str, answer: &mut Value) -> Vec<String> {
-    // Another command may have cleared the mark meanwhile, before it could see the notice.
-    if let Err(error) = claims::set_mark(&session.place) {
-        log::debug!("cannot mark the store: commands may overlook a notice: {}", error.full_message());
-    }
     let not_closed_yet = |error: Error| format!("issue {issue} was not closed yet: {}", error.full_message());
     if let Some(reason) = session.place.unreachable_owner() {
         return vec![not_closed_yet(Error::unavailable(reason))];

@@ -17,7 +17,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let accepted = ledger_cx.accept(&args.issue)?;
     cx.answer_changed(&ledger_cx, "Accepted", &[accepted])?;
     Ok(ExitCode::SUCCESS)

@@ -111,7 +111,7 @@ impl Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     for (record, ledger) in cx.apply(&ledger_cx, &args.changes(ledger_cx.now)?)? {
         // The user just typed the title, so the answer omits it.
         let id = record.text("id").unwrap_or_default();

@@ -37,13 +37,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let text = file_or_stdin(&args.file)?;
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change_with(&[], args.dry_run)?;
     let changes = read(&text, ledger_cx.now)?;
     if changes.is_empty() {
         return Err(Error::new(Kind::NothingToDo, "the file contains no changes"));
     }
     let placed: Vec<(&str, &Change)> = changes.iter().map(|(place, change)| (place.as_str(), change)).collect();
-    let records = cx.apply_placed(&ledger_cx, &placed, args.dry_run)?;
+    let records = cx.apply_placed(&ledger_cx, &placed, args.dry_run)?.records;
     let verb = |change: &Change| change.verb();
     let data: Vec<Value> = changes
         .iter()

@@ -35,7 +35,7 @@ impl Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let ((mut record, number), lease) = ledger_cx.claim(args.issue.as_deref(), args.ttl)?;
     record.set("lease", &json!({ "epoch": lease.epoch, "expires_at": lease.expires_at.unless_never() }))?;
     cx.answer_changed(&ledger_cx, "Claimed", &[(record, number)])?;

@@ -6,7 +6,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::issues::ids;
-use waypost::ledger::{Change, IndexedIssue};
+use waypost::ledger::Change;
 
 /// Close issues; issues they blocked may become ready
 #[derive(clap::Args)]
@@ -34,17 +34,10 @@ impl Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let changes = args.changes()?;
-    let ledger_cx = cx.open_ledgers()?;
-    let before = ledger_cx.ledger.with_index(|index| {
-        let named =
-            changes.iter().filter_map(|change| if let Change::Close(id, _) = change.plain() { Some(id) } else { None });
-        // Applying the change reports unknown issues.
-        let found = named.filter_map(|id| index.get_by_prefix(id).ok());
-        let is_over = |entry: &IndexedIssue| ledger_cx.ledger.terms().statuses.category(&entry.issue.status).is_over();
-        Ok(found.filter(is_over).map(|entry| entry.issue.id).collect::<Vec<String>>())
-    })?;
-    let records = cx.apply(&ledger_cx, &changes)?;
-    let verb = |id: &str| if before.iter().any(|known| known == id) { "Already closed" } else { "Closed" };
-    cx.answer_each(&ledger_cx, verb, &records)?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
+    let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
+    let outcome = cx.apply_placed(&ledger_cx, &unplaced, false)?;
+    let verb = |id: &str| if outcome.over.contains(id) { "Already closed" } else { "Closed" };
+    cx.answer_each(&ledger_cx, verb, &outcome.records)?;
     Ok(ExitCode::SUCCESS)
 }

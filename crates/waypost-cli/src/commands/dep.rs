@@ -102,7 +102,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 fn add(cx: &mut CommandContext, issue: &str, on: &str, kind: DependencyKind) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let (before, other) = ledger_cx.with_index(|index| Ok((index.get_by_prefix(issue)?, index.find(on)?)))?;
     let id = before.issue.id;
     let after = cx.apply(&ledger_cx, &[Change::Depend(id.clone(), other.clone(), kind)])?;
@@ -121,7 +121,7 @@ fn add(cx: &mut CommandContext, issue: &str, on: &str, kind: DependencyKind) -> 
 }
 
 fn rm(cx: &mut CommandContext, issue: &str, on: &str, kind: Option<DependencyKind>) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let before = ledger_cx.with_index(|index| index.get_by_prefix(issue))?.issue;
     // The other issue may be in no ledger. If it is not among the dependencies, the change is refused.
     let known = before.dependencies.iter().map(|edge| edge.depends_on_id.as_str()).chain(before.parent_id.as_deref());

@@ -2,7 +2,9 @@
 
 use std::process::ExitCode;
 
+use waypost::lazy_session::LazySession;
 use waypost::ops::graph;
+use waypost::ops::issue::IssueContext;
 use waypost_core::Result;
 
 use crate::CommandContext;
@@ -27,13 +29,16 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let found = match cx.session_if_any()? {
-        (_, Some(mut session)) => graph::of_workflow(&mut session, &args.subject)?,
-        (_, None) => None,
+    let (session, found) = match cx.session_if_any()? {
+        (_, Some(mut session)) => {
+            let found = graph::of_workflow(&mut session, &args.subject)?;
+            (LazySession::from(session), found)
+        }
+        (place, None) => (LazySession::new(place, cx.ui.pending.clone()), None),
     };
     let graph = match found {
         Some(graph) => graph,
-        None => graph::of_issue(&cx.open_ledgers()?, &args.subject)?,
+        None => graph::of_issue(&IssueContext::open(session, cx.global.repo.as_deref(), &[])?, &args.subject)?,
     };
     cx.ui.answer(&graph, |text| Drawing::of(&graph).write(text, args.format))?;
     Ok(ExitCode::SUCCESS)

@@ -104,7 +104,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     {
         return Err(Error::invalid("no file given").hint(format!("way import {format} FILE")));
     }
-    let ledger_cx = cx.open_ledgers_to_change(&[], args.dry_run)?;
+    let ledger_cx = cx.open_ledgers_to_change_with(&[], args.dry_run)?;
     let busy = cx.ui.busy("Importing issues");
     let ledger = ledger_cx.place.ledger().map(|(ledger, _)| ledger);
     let (sources, format) = import::sources(path, format, ledger.as_deref(), &ledger_cx.place.scratch_dir())?;

@@ -15,8 +15,7 @@ use waypost_core::op::ListEvents;
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, styled};
 use waypost::history::{self, Step};
-use waypost::place::{Location, Place};
-use waypost::session::Session;
+use waypost::ops::issue::IssueContext;
 
 /// Maximum number of events that are shown.
 const MAX_EVENTS: u32 = 10_000;
@@ -72,7 +71,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         let record = record.ok_or_else(|| Error::internal("an issue outside the ledger needs a history"))?;
         rows_from_record(&record).into_iter().take(limit).collect()
     };
-    let events = match events(&ledger_cx.place, &id, limit) {
+    let events = match events(&ledger_cx, &id, limit) {
         Ok(events) => events,
         Err(error) => {
             cx.ui.warn(&format!("events of the store are left out: {}", error.full_message()));
@@ -144,15 +143,11 @@ impl From<Event> for Row {
 }
 
 /// Returns the latest events of the store about an issue. Creates no store.
-fn events(place: &Place, id: &str, limit: usize) -> Result<Vec<Event>> {
-    match place.store()?.location {
-        Location::UnnamedSqlite => return Ok(Vec::new()),
-        Location::Sqlite(path) if !path.exists() => return Ok(Vec::new()),
-        _ => {}
-    }
+fn events(ledger_cx: &IssueContext, id: &str, limit: usize) -> Result<Vec<Event>> {
+    let Some(mut session) = ledger_cx.session.open_existing()? else { return Ok(Vec::new()) };
     let limit = u32::try_from(limit).unwrap_or(u32::MAX).min(MAX_EVENTS);
     let query = EventQuery { subject: Some(id.to_owned()), limit, ..EventQuery::default() };
-    Ok(Session::open(place.clone())?.call(ListEvents { query })?.events)
+    Ok(session.call(ListEvents { query })?.events)
 }
 
 /// Returns the entries that the record itself contains: its creation and its closing.

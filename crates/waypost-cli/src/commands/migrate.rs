@@ -46,7 +46,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let (move_to, filter) = (args.move_to.as_deref().unwrap_or_default(), args.filter.as_deref().unwrap_or_default());
     let from = cx.global.repo.take();
-    let ledger_cx = cx.open_ledgers_to_change(&[Some(move_to), from.as_deref()], args.dry_run)?;
+    let ledger_cx = cx.open_ledgers_to_change_with(&[Some(move_to), from.as_deref()], args.dry_run)?;
     let to = ledger_cx.target(Some(move_to))?;
     let from = from.as_deref().map(|from| ledger_cx.target(Some(from))).transpose()?;
     let which = Which::parse(filter, ledger_cx.ledger.actor())?;

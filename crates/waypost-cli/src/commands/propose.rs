@@ -25,7 +25,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let proposed = ledger_cx.propose(&args.issue, args.target.as_deref())?;
     cx.answer_changed(&ledger_cx, "Proposed", &[proposed])?;
     cx.ui.note("commit the ledger together with your change to submit the proposal");

@@ -33,7 +33,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers_to_change(&[], args.dry_run)?;
+    let ledger_cx = cx.open_ledgers_to_change_with(&[], args.dry_run)?;
     let plan = Plan {
         before: parse_time_ago(&args.closed_before, ledger_cx.now)?,
         keep: args.keep,

@@ -90,8 +90,8 @@ fn explain(cx: &mut CommandContext, id_or_prefix: &str) -> Result<ExitCode> {
         let explained = obstacles
             .iter()
             .zip(found)
-            .map(|(obstacles, summary)| (ledger_cx.reasons(&summary.id, summary.ledger, obstacles), summary));
-        Ok(explained.collect::<Vec<_>>())
+            .map(|(obstacles, summary)| Ok((ledger_cx.reasons(&summary.id, summary.ledger, obstacles)?, summary)));
+        explained.collect::<Result<Vec<_>>>()
     })?;
     let data: Vec<Value> = explained.iter().map(|(reasons, issue)| json!({ "id": issue.id, "title": issue.title, "ready": reasons.is_empty(), "reasons": reasons })).collect();
     let data = if id_or_prefix.is_empty() { Value::Array(data) } else { data.into_iter().next().unwrap_or_default() };

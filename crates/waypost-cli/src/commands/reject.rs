@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let rejected = ledger_cx.reject(&args.issue, &args.reason)?;
     cx.answer_changed(&ledger_cx, "Rejected", &[rejected])?;
     Ok(ExitCode::SUCCESS)

@@ -24,7 +24,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers_to_change(&[], false)?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let Some(resolved) = resolve(&ledger_cx.place, &ledger_cx.ledger, args.stage)? else {
         return Err(Error::new(Kind::NothingToDo, "the ledger has no conflict markers"));
     };

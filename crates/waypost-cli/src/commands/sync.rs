@@ -41,7 +41,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers_to_change(&[], args.dry_run)?;
+    let ledger_cx = cx.open_ledgers_to_change_with(&[], args.dry_run)?;
     let push = match (args.no_push, args.push_commits) {
         (true, _) => Push::Nothing,
         (_, true) => Push::Branch,

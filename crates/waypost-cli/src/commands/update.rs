@@ -111,7 +111,7 @@ impl Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let records = cx.apply(&ledger_cx, &args.changes(ledger_cx.now)?)?;
     cx.answer_changed(&ledger_cx, "Changed", &records)?;
     Ok(ExitCode::SUCCESS)

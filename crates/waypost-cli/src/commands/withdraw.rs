@@ -20,7 +20,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers()?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let withdrawn = ledger_cx.withdraw(&args.issue, args.target.as_deref())?;
     cx.answer_changed(&ledger_cx, "Withdrawn", &[withdrawn])?;
     Ok(ExitCode::SUCCESS)

@@ -776,7 +776,8 @@ fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
         shared: args.reach.shared,
         only_here: args.reach.only_here,
     };
-    let created = cx.session()?.call_once(args.key.as_deref(), operation)?;
+    cx.uses_store = true;
+    let created = ledger_cx.session.open()?.call_once(args.key.as_deref(), operation)?;
     cx.answer_workflow("Created", &created)?;
     note_next_step(cx, &created);
     Ok(())

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
 use waypost::jobs;
+use waypost::lazy_session::LazySession;
 use waypost::ops::issue::{IssueContext, IssueDetails, ListIssues};
 use waypost::references;
 use waypost::repos::Repo;
@@ -452,8 +453,8 @@ impl Loader {
     }
 
     fn issue_context(&self) -> Result<IssueContext> {
-        let (place, warnings) = (self.session.place.clone(), self.session.warnings().clone());
-        IssueContext::open(place, self.wanted.repo.as_deref(), &[], warnings)
+        let session = LazySession::new(self.session.place.clone(), self.session.warnings().clone());
+        IssueContext::open(session, self.wanted.repo.as_deref(), &[])
     }
 
     fn issue_fields(&self, id: &str) -> Result<Fields> {

@@ -12,6 +12,7 @@ mod across;
 mod agents;
 mod bad_input;
 mod bases;
+mod calls;
 mod clocks;
 mod commands;
 mod confinement;

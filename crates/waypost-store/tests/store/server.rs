@@ -512,7 +512,7 @@ fn all_attempts_at_a_request_share_one_timeout() {
     let error = engine::write(&mut store, &caller, &mut Zeros, None, Register {}).unwrap_err();
     bounded("a write", start, &error);
     let start = Instant::now();
-    bounded("a read", start, &engine::is_due(&mut store).unwrap_err());
+    bounded("a read", start, &engine::query(&mut store, |tx| tx.worktree_list()).unwrap_err());
     // The server stops during a request.
     server.resume();
     let mut attempts = 0;
@@ -545,7 +545,7 @@ fn a_request_to_a_frozen_server_ends_soon_after_its_deadline() {
     // After a timeout, requests fail at once for a moment, so that a command with several requests does not wait for each.
     let until_answered = |store: &mut PostgresStore| {
         let start = Instant::now();
-        while let Err(error) = engine::is_due(store) {
+        while let Err(error) = engine::query(store, |tx| tx.worktree_list()) {
             assert!(start.elapsed() < Duration::from_mins(1), "{error:?}");
         }
     };
@@ -556,7 +556,7 @@ fn a_request_to_a_frozen_server_ends_soon_after_its_deadline() {
             let error = if is_write {
                 engine::write(&mut store, &caller, &mut Zeros, None, Register {}).unwrap_err()
             } else {
-                engine::is_due(&mut store).unwrap_err()
+                engine::query(&mut store, |tx| tx.worktree_list()).unwrap_err()
             };
             bounded(what, start, &error);
             assert!(!error.is_outcome_unknown(), "{what}: no commit was sent");

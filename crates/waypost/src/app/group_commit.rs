@@ -173,12 +173,8 @@ impl GroupCommit {
         self.readers.submit(Box::new(move |session| {
             let found = session.and_then(|session| {
                 steps.reap(session)?;
-                let store = session.store()?;
                 // Due expirations are applied first, by the writer.
-                if engine::is_due(store)? {
-                    return Ok(None);
-                }
-                engine::read_json(store, &caller, &mut SystemEntropy, entry, &arguments).map(Some)
+                engine::read_json_if_current(session.store()?, &caller, &mut SystemEntropy, entry, &arguments)
             });
             let is_session_usable = is_usable_after(&found);
             match found {
@@ -210,9 +206,6 @@ impl GroupCommit {
         let Call { arguments, who, from, key, grant, .. } = call;
         let caller = Caller { authority: grant.authority(), ..called_from(&self.own, &who, from) };
         let steps = Steps::of(entry, &arguments, key.as_deref());
-        if let Err(error) = steps.set_mark(&self.place) {
-            return respond(Err(error));
-        }
         let writer = match &self.urgent {
             Some(urgent) if entry.about.name == Heartbeat::NAME => urgent.clone(),
             _ => self.writer.clone(),
@@ -242,13 +235,9 @@ impl GroupCommit {
     /// worktree that the request came from: its own process delivers to its ledger.
     fn after_write(&self, who: Who, steps: Arc<Steps>, respond: Respond) -> OnWritten {
         let (readers, refused) = (Arc::clone(&self.readers), Arc::clone(&self.refused));
-        let (own, place) = (Arc::clone(&self.own), Arc::clone(&self.place));
+        let own = Arc::clone(&self.own);
         Box::new(move |written| {
             refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
-            // Another command may have cleared the mark meanwhile, before it could see the lease.
-            if let Err(error) = steps.set_mark(&place) {
-                log::debug!("cannot mark the store: commands may overlook a lease: {}", error.full_message());
-            }
             if !steps.may_follow() {
                 return respond(written.map(Reply::of));
             }
@@ -325,12 +314,13 @@ impl GroupCommit {
         let read = |is_first: bool| {
             let (own, query) = (Arc::clone(&self.own), query.clone());
             self.readers.run(move |session| {
-                let store = session.store()?;
-                // Due expirations are applied first, by the writer.
-                if is_first && engine::is_due(store)? {
-                    return Ok(None);
+                let (store, list) = (session.store()?, ListEvents { query });
+                if is_first {
+                    // Due expirations are applied first, by the writer.
+                    engine::read_if_current(store, &own, &mut SystemEntropy, list)
+                } else {
+                    engine::read(store, &own, &mut SystemEntropy, list).map(Some)
                 }
-                engine::read(store, &own, &mut SystemEntropy, ListEvents { query }).map(Some)
             })
         };
         if let Some(list) = read(true)? {

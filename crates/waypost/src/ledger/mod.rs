@@ -27,9 +27,10 @@ use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
 use crate::forks;
 use crate::history::find_in_history;
 use crate::homes;
+use crate::lazy_session::LazySession;
 use crate::place::{Place, ledger_in, separate_ledger};
 use crate::repos::{Repo, Repos, Route, check_inside, is_declared_contributor};
-use crate::session::Session;
+use crate::session::Warnings;
 use crate::system::{SystemEntropy, clock};
 
 pub use change::{Change, New};
@@ -123,6 +124,15 @@ pub struct Config {
     pub additional: Vec<PathBuf>,
     /// The author of changes; determined from the environment if `None`.
     pub actor: Option<String>,
+}
+
+/// Changes that were made or checked.
+#[derive(Default)]
+pub(crate) struct Applied {
+    /// Each changed issue, with the number of its ledger, in the order of the changes.
+    pub(crate) records: Vec<(Record, usize)>,
+    /// The ids of issues that were to be closed, and were closed or deleted already.
+    pub(crate) over: BTreeSet<String>,
 }
 
 /// Cached ready issues.
@@ -373,20 +383,23 @@ impl Ledger {
     /// dry run of all changes. Leases are not checked.
     pub fn apply(&self, changes: &[Change]) -> Result<Vec<Record>> {
         let unplaced: Vec<(&str, &Change)> = changes.iter().map(|change| ("", change)).collect();
-        Ok(self.apply_placed(&unplaced, false, |_| Ok(()))?.into_iter().map(|(record, _)| record).collect())
+        let session = LazySession::new(self.place.clone(), Warnings::default());
+        let applied = self.apply_placed(&unplaced, false, &session, |_| Ok(()))?;
+        Ok(applied.records.into_iter().map(|(record, _)| record).collect())
     }
 
     /// Makes changes, or only checks whether they are possible. An error names the position of its change in the input, if
-    /// the caller gave one. Returns the changed issues and the numbers of their ledgers.
+    /// the caller gave one.
     ///
     /// `fence` is called under a ledger's lock before anything is written, with the issues of the changes that are restricted
-    /// to the holder ([`Change::of_holder`]). It may refuse.
+    /// to the holder ([`Change::of_holder`]). It may refuse. `session` keeps the changes if their ledger cannot be reached.
     pub(crate) fn apply_placed(
         &self,
         changes: &[(&str, &Change)],
         dry_run: bool,
+        session: &LazySession,
         fence: impl Fn(&[String]) -> Result<()>,
-    ) -> Result<Vec<(Record, usize)>> {
+    ) -> Result<Applied> {
         let secrets = self.place.secrets();
         let redacted = changes.iter().map(|(_, change)| change.redacted(&secrets)).collect::<Result<Vec<_>>>()?;
         let changes: Vec<(&str, &Change)> =
@@ -398,7 +411,7 @@ impl Ledger {
                 return Err(Error::unavailable("the changes are in several ledgers, and one cannot be reached")
                     .hint(format!("change the issues of {} alone", self.repos[*other].path().display())));
             }
-            return self.defer(changes, number, dry_run, fence);
+            return self.defer(changes, number, dry_run, session, fence);
         }
         if owners.windows(2).all(|pair| pair[0] == pair[1]) {
             return self.apply_round(changes, owners, dry_run, &fence);
@@ -412,17 +425,17 @@ impl Ledger {
         }
         let (ordered, owners): (Vec<(&str, &Change)>, Vec<usize>) =
             order.iter().map(|index| (changes[*index], owners[*index])).unzip();
-        let mut records = match self.apply_round(&ordered, owners.clone(), true, &fence) {
+        let mut applied = match self.apply_round(&ordered, owners.clone(), true, &fence) {
             // The check of one ledger does not see issues that the check of another one adds by name.
-            Err(error) if error.kind() == Kind::NotFound && !dry_run && has_names => Vec::new(),
+            Err(error) if error.kind() == Kind::NotFound && !dry_run && has_names => Applied::default(),
             checked => checked?,
         };
         if !dry_run {
-            records = self.apply_round(&ordered, owners, false, &fence)?;
+            applied = self.apply_round(&ordered, owners, false, &fence)?;
         }
-        let mut placed: Vec<_> = order.into_iter().zip(records).collect();
+        let mut placed: Vec<_> = order.into_iter().zip(applied.records).collect();
         placed.sort_by_key(|(index, _)| *index);
-        Ok(placed.into_iter().map(|(_, record)| record).collect())
+        Ok(Applied { records: placed.into_iter().map(|(_, record)| record).collect(), ..applied })
     }
 
     /// Makes or checks changes in their order, with one transaction for those of a ledger that come together. `owners` are
@@ -433,9 +446,9 @@ impl Ledger {
         mut owners: Vec<usize>,
         dry_run: bool,
         fence: &impl Fn(&[String]) -> Result<()>,
-    ) -> Result<Vec<(Record, usize)>> {
+    ) -> Result<Applied> {
         let pruned = self.pruned_blockers(changes)?;
-        let mut records: Vec<(Record, usize)> = Vec::new();
+        let Applied { mut records, mut over } = Applied::default();
         let mut names = Names::default();
         retry_moved(|moved| {
             if moved.take() {
@@ -454,6 +467,7 @@ impl Ledger {
                     if !of_holder.is_empty() {
                         fence(&of_holder)?;
                     }
+                    over.extend(group.clone().filter_map(|(_, change)| transaction.closed_already(change)));
                     let apply = |(place, change): &(&str, &Change)| {
                         transaction.remove_pruned_blockers(change, &pruned)?;
                         transaction.apply(change).map_err(|error| at(place, error))
@@ -467,7 +481,7 @@ impl Ledger {
             }
             Ok(())
         })?;
-        Ok(records)
+        Ok(Applied { records, over })
     }
 
     /// Keeps changes in the store, because their ledger cannot be reached. Returns the issues as they are after the changes,
@@ -477,17 +491,21 @@ impl Ledger {
         changes: &[(&str, &Change)],
         number: usize,
         dry_run: bool,
+        session: &LazySession,
         fence: impl Fn(&[String]) -> Result<()>,
-    ) -> Result<Vec<(Record, usize)>> {
+    ) -> Result<Applied> {
         self.require_role(number)?;
         let reason = self.repos[number].unreachable.clone().unwrap_or_default();
         let context = format!("the ledger cannot be reached ({reason}), and the store cannot keep the change");
-        let mut session = Session::open(self.place.clone()).map_err(|error| error.within(&context))?;
-        let waiting = session.read(ListNotices {}).map_err(|error| error.within(&context))?.deferred;
-        let own = session.worktree().id.clone();
-        let waiting: Vec<_> = waiting.into_iter().filter(|waiting| waiting.worktree_id == own).collect();
+        let waiting = {
+            let mut session = session.open().map_err(|error| error.within(&context))?;
+            let mut waiting = session.read(ListNotices {}).map_err(|error| error.within(&context))?.deferred;
+            waiting.retain(|waiting| waiting.worktree_id == session.worktree().id);
+            waiting
+        };
         let key = self.key.clone().unwrap_or_else(|| engine::own_key(&mut SystemEntropy));
         // Nothing is written: the transaction is discarded.
+        let mut over = BTreeSet::new();
         let locks = LedgerLocks::acquire(&[&self.ledgers.files()[number]])?;
         let records = self.transaction_under(&locks, number, |transaction| {
             transaction.discard();
@@ -503,6 +521,7 @@ impl Ledger {
             if !of_holder.is_empty() {
                 fence(&of_holder)?;
             }
+            over.extend(changes.iter().filter_map(|(_, change)| transaction.closed_already(change)));
             let apply = |(position, (place, change)): (usize, &(&str, &Change))| {
                 transaction.key = Some(position_key(&key, position));
                 transaction.apply(change).map_err(|error| at(place, error))
@@ -517,9 +536,9 @@ impl Ledger {
             };
             let changes: Vec<Change> = changes.iter().zip(&records).map(full).collect();
             let changes = serde_json::to_value(changes).map_err(|error| Error::internal(error.to_string()))?;
-            session.write(DeferChanges { key, changes }).map_err(|error| error.within(&context))?;
+            session.open()?.write(DeferChanges { key, changes }).map_err(|error| error.within(&context))?;
         }
-        Ok(records.into_iter().map(|record| (record, number)).collect())
+        Ok(Applied { records: records.into_iter().map(|record| (record, number)).collect(), over })
     }
 
     /// Makes deferred changes in the first ledger, as one transaction, if `is_current` still holds under its lock. If an

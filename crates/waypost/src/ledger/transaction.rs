@@ -132,6 +132,14 @@ impl<'a, 'b> Transaction<'a, 'b> {
         }
     }
 
+    /// Returns the id of an issue that a change is to close, if it is closed or deleted already.
+    pub(super) fn closed_already(&self, change: &Change) -> Option<String> {
+        let Change::Close(id, _) = change.plain() else { return None };
+        // Applying the change reports an error.
+        let entry = self.find(id).and_then(|id| self.issues().get(&id)).ok()??;
+        self.terms.statuses.category(&entry.issue.status).is_over().then_some(entry.issue.id)
+    }
+
     /// Removes dependencies on pruned issues from an issue that a change may reopen.
     pub(super) fn remove_pruned_blockers(&mut self, change: &Change, pruned: &HashSet<String>) -> Result<()> {
         let Some(Ok(id)) = opened(change).map(|id| self.find(id)) else { return Ok(()) };

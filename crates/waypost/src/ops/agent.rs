@@ -67,7 +67,7 @@ fn ready_issues(cx: &mut AppContext<'_>, repo: Option<&str>) -> Result<Vec<Strin
     }
     let (ledger, unreachable) = Ledger::narrowed(place, repo, &[])?;
     cx.warnings.extend(unreachable);
-    let held = claims::held_by_others_in(cx.session()?, &ledger)?;
+    let held = claims::held_by_others(cx.session()?, &ledger)?;
     let read = |index: &Index| claims::ready(index, &ledger, &held, &[], Some(MAX_READY_ISSUES + 1).into());
     let (found, warnings) = read_index(&ledger, read)?;
     cx.warnings.extend(warnings);

@@ -14,7 +14,7 @@ use waypost_ledger::Index;
 
 use super::issue::IssueContext;
 use crate::operation::{AppContext, AppEntry, AppOperation};
-use crate::session::{Session, Warnings};
+use crate::session::Session;
 
 /// All operations on graphs.
 pub static TABLE: &[AppEntry] = &[AppEntry::of::<ShowGraph>()];
@@ -108,10 +108,9 @@ impl AppOperation for ShowGraph {
         {
             return Ok(graph);
         }
-        let warnings = Warnings::default();
-        let issues = IssueContext::open(cx.place.clone(), self.repo.as_deref(), &[], warnings.clone())?;
+        let issues = IssueContext::open(cx.take_session(), self.repo.as_deref(), &[])?;
         let graph = of_issue(&issues, &self.subject);
-        cx.warnings.extend(warnings.take());
+        cx.warnings.extend(issues.session.warnings().take());
         graph
     }
 }

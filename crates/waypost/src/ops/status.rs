@@ -165,7 +165,7 @@ fn count_issues(session: &mut Session) -> Result<Option<IssueCounts>> {
         return Ok(None);
     }
     let ledger = Ledger::of(place)?;
-    claims::held_by_others_in(session, &ledger)?;
+    claims::held_by_others(session, &ledger)?;
     let counts = ledger.with_index(|index| index.counts(ledger.now()))?;
     let of = |status: &str| counts.by_status.iter().find(|(known, _)| known == status).map_or(0, |(_, count)| *count);
     Ok(Some(IssueCounts {

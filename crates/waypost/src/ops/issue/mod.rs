@@ -9,6 +9,8 @@ mod proposals;
 mod queries;
 
 use std::borrow::Cow;
+use std::cell::{Cell, OnceCell};
+use std::collections::BTreeSet;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -19,7 +21,7 @@ use waypost_core::ledger::ready::Reason;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Category;
 use waypost_core::model::Lease;
-use waypost_core::op::Operation;
+use waypost_core::op::{Effect, Operation};
 use waypost_core::page::Cursor;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result, path_text, words};
@@ -27,7 +29,8 @@ use waypost_ledger::{Index, Position, Summary, Window};
 
 use crate::claims::{self, Held};
 use crate::history;
-use crate::ledger::{Change, Ledger};
+use crate::lazy_session::LazySession;
+use crate::ledger::{Applied, Change, Ledger};
 use crate::merge_driver::ensure_driver;
 use crate::operation::{AppContext, AppEntry, AppOperation};
 use crate::place::Place;
@@ -73,8 +76,12 @@ pub struct IssueContext {
     pub ledger: Ledger,
     /// The time of the request.
     pub now: Timestamp,
-    /// The issues on which other agents hold a lease.
-    pub held: Held,
+    /// The store.
+    pub session: LazySession,
+    /// The issues on which other agents hold a lease, once they are known.
+    held: OnceCell<Held>,
+    /// Whether pending notices were delivered.
+    is_up_to_date: Cell<bool>,
     warnings: Warnings,
 }
 
@@ -82,6 +89,8 @@ pub struct IssueContext {
 pub struct Changed {
     /// Each changed issue, with the number of its ledger.
     pub records: Vec<(Record, usize)>,
+    /// The ids of issues that were to be closed, and were closed or deleted already.
+    pub over: BTreeSet<String>,
     /// Number of closed issues that were pruned, because the ledger was too large.
     pub pruned: usize,
 }
@@ -139,13 +148,46 @@ pub trait IssueQuery {
 }
 
 impl IssueContext {
-    /// Opens the ledgers of the place, or only that of `repo`, and those of the named repositories. Queries answer as if
-    /// pending notices were delivered. Warnings are added to `warnings`, also later ones.
-    pub fn open(place: Place, repo: Option<&str>, named: &[Option<&str>], warnings: Warnings) -> Result<IssueContext> {
+    /// Opens the ledgers of the session's place, or only that of `repo`, and those of the named repositories. Queries answer
+    /// as if pending notices were delivered. Warnings are added to those of the session, also later ones.
+    pub fn open(session: LazySession, repo: Option<&str>, named: &[Option<&str>]) -> Result<IssueContext> {
+        let context = IssueContext::prepare(session, repo, named)?;
+        context.held()?;
+        Ok(context)
+    }
+
+    /// Opens ledgers, like [`IssueContext::open`], to change them: delivers pending notices first.
+    pub fn open_to_change(session: LazySession, repo: Option<&str>, named: &[Option<&str>]) -> Result<IssueContext> {
+        let context = IssueContext::prepare(session, repo, named)?;
+        context.bring_up_to_date();
+        Ok(context)
+    }
+
+    fn prepare(session: LazySession, repo: Option<&str>, named: &[Option<&str>]) -> Result<IssueContext> {
+        let (place, warnings) = (session.place().clone(), session.warnings().clone());
         let (ledger, unreachable) = Ledger::narrowed(&place, repo, named)?;
         warnings.add(unreachable);
-        let (now, held) = (ledger.now(), claims::held_by_others(&place, &ledger)?);
-        Ok(IssueContext { place, ledger, now, held, warnings })
+        let (now, held, is_up_to_date) = (ledger.now(), OnceCell::new(), Cell::new(false));
+        Ok(IssueContext { place, ledger, now, session, held, is_up_to_date, warnings })
+    }
+
+    /// Returns the issues on which other agents hold a lease, and when it expires.
+    pub fn held(&self) -> Result<&Held> {
+        if let Some(held) = self.held.get() {
+            return Ok(held);
+        }
+        let held = match self.session.open_existing()? {
+            Some(mut session) => claims::held_by_others(&mut session, &self.ledger)?,
+            None => Held::new(),
+        };
+        Ok(self.held.get_or_init(|| held))
+    }
+
+    /// Delivers pending notices to the ledgers, once.
+    fn bring_up_to_date(&self) {
+        if !self.is_up_to_date.replace(true) {
+            claims::bring_up_to_date(&self.session, &self.ledger);
+        }
     }
 
     /// Reads the index, and adds warnings about conflict markers and unreadable lines.
@@ -184,7 +226,7 @@ impl IssueContext {
             let summaries = |ids: Vec<String>| -> Result<Vec<Summary>> {
                 Ok(ids.iter().map(|id| index.summary(id)).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
             };
-            let reasons = self.reasons(id, entry.ledger, &index.obstacles(id, self.now)?);
+            let reasons = self.reasons(id, entry.ledger, &index.obstacles(id, self.now)?)?;
             let waiting = index.dependents(id)?.into_iter().filter(|(_, kind)| kind == "blocks").map(|(id, _)| id);
             Ok(IssueDetails {
                 is_ready: reasons.is_empty(),
@@ -207,8 +249,8 @@ impl IssueContext {
     }
 
     /// Returns the reasons why an issue of a ledger is not ready for the caller.
-    pub fn reasons(&self, id: &str, ledger: usize, obstacles: &[Reason]) -> Vec<String> {
-        claims::reasons(&self.ledger, ledger, &self.held, id, obstacles)
+    pub fn reasons(&self, id: &str, ledger: usize, obstacles: &[Reason]) -> Result<Vec<String>> {
+        Ok(claims::reasons(&self.ledger, ledger, self.held()?, id, obstacles))
     }
 
     /// Applies several changes: all or none. Each may have a position in a file, for error messages. A dry run only
@@ -220,14 +262,17 @@ impl IssueContext {
     pub fn apply(&self, changes: &[(&str, &Change)], dry_run: bool) -> Result<Changed> {
         let (place, ledger) = (&self.place, &self.ledger);
         if !dry_run {
-            claims::bring_up_to_date(place, ledger);
+            self.bring_up_to_date();
         }
-        let applied = ledger.apply_placed(changes, dry_run, |issues| claims::require_claims(place, issues));
-        let records = match applied {
-            Err(error) if !dry_run => vec![self.end_lease_without_claim(changes, error)?],
-            records => records?,
+        let fence = |issues: &[String]| claims::require_claims(&self.session, issues);
+        let applied = ledger.apply_placed(changes, dry_run, &self.session, fence);
+        let Applied { records, over } = match applied {
+            Err(error) if !dry_run => {
+                Applied { records: vec![self.end_lease_without_claim(changes, error)?], ..Applied::default() }
+            }
+            applied => applied?,
         };
-        let mut outcome = Changed { records, pruned: 0 };
+        let mut outcome = Changed { records, over, pruned: 0 };
         if dry_run {
             return Ok(outcome);
         }
@@ -247,7 +292,7 @@ impl IssueContext {
             .filter_map(|((_, change), (record, _))| Some((record.text("id")?, change.is_forced())))
             .collect();
         if !ended.is_empty()
-            && let Err(error) = claims::release(place, &ended, "the issue was closed, deleted or released")
+            && let Err(error) = claims::release(&self.session, &ended, "the issue was closed, deleted or released")
         {
             self.warn(format!("the lease was not ended, and expires later: {}", error.full_message()));
         }
@@ -267,7 +312,7 @@ impl IssueContext {
         let (Kind::Conflict, Change::Release(id, force)) = (error.kind(), change.plain()) else { return Err(error) };
         let entry = self.with_index(|index| index.get_by_prefix(id))?;
         let released = [(entry.issue.id, *force || change.is_forced())];
-        if claims::release(&self.place, &released, "the issue was released")? {
+        if claims::release(&self.session, &released, "the issue was released")? {
             Ok((entry.record, entry.ledger))
         } else {
             Err(error)
@@ -276,7 +321,8 @@ impl IssueContext {
 
     /// Claims an issue, in its ledger and with a lease: the named one, else the first ready one.
     pub fn claim(&self, issue: Option<&str>, ttl_ms: Option<u64>) -> Result<((Record, usize), Lease)> {
-        let (id, lease) = claims::claim(&self.place, &self.ledger, issue, ttl_ms)?;
+        self.bring_up_to_date();
+        let (id, lease) = claims::claim(&self.session, &self.ledger, issue, ttl_ms)?;
         ensure_driver(&self.place);
         let entry = self.with_index(|index| index.get_by_prefix(&id))?;
         Ok(((entry.record, entry.ledger), lease))
@@ -361,9 +407,10 @@ trait IssueChange: Operation {
 
 impl<O: IssueOperation> AppOperation for O {
     fn run(self, cx: &mut AppContext<'_>) -> Result<O::Answer> {
-        let warnings = Warnings::default();
-        warnings.add(cx.place.warnings.iter().cloned());
-        let mut context = IssueContext::open(cx.place.clone(), self.repo(), &[], warnings)?;
+        let session = cx.take_session();
+        session.warnings().add(cx.place.warnings.iter().cloned());
+        let open = if O::EFFECT == Effect::Write { IssueContext::open_to_change } else { IssueContext::open };
+        let mut context = open(session, self.repo(), &[])?;
         context.ledger = context.ledger.with_key(cx.key);
         let answer = IssueOperation::run(self, &context)?;
         cx.warnings.extend(context.warnings.take());

@@ -7,7 +7,6 @@ use waypost_core::op::{Effect, Operation};
 use waypost_core::{Error, Result};
 
 use super::{IssueContext, IssueOperation, IssueRecord};
-use crate::claims;
 use crate::proposals;
 use crate::repos::Repos;
 
@@ -48,10 +47,6 @@ impl IssueContext {
     pub fn reject(&self, issue: &str, reason: &str) -> Result<(Record, usize)> {
         self.bring_up_to_date();
         proposals::reject(&self.place, &self.ledger, issue, reason)
-    }
-
-    fn bring_up_to_date(&self) {
-        claims::bring_up_to_date(&self.place, &self.ledger);
     }
 }
 

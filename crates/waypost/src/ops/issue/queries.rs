@@ -204,7 +204,8 @@ impl IssueQuery for ListReadyIssues {
     }
 
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
-        Ok(Box::new(|index, window| claims::ready(index, &context.ledger, &context.held, &self.types, window)))
+        let held = context.held()?;
+        Ok(Box::new(move |index, window| claims::ready(index, &context.ledger, held, &self.types, window)))
     }
 }
 
