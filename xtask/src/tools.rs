@@ -104,7 +104,6 @@ const PACKAGES: &[(&str, &str)] = &[
     ("strace", "strace"),
     ("bsdutils", "script"),
     ("tmux", "/usr/bin/tmux"),
-    ("faketime", "faketime"),
     ("xfsprogs", "/usr/sbin/mkfs.xfs"),
     ("btrfs-progs", "/usr/bin/btrfs"),
     ("pgbouncer", "/usr/sbin/pgbouncer"),

@@ -202,6 +202,18 @@ impl Sandbox {
         self.command(&self.way, dir)
     }
 
+    /// Returns a `way` command whose wall clock is wrong by some seconds.
+    pub fn way_command_shifted(&self, dir: &Path, seconds: i64) -> Command {
+        let shift = self.path("shift_clock");
+        if !shift.exists() {
+            self.write("shift_clock.c", include_str!("shift_clock.c"));
+            self.tool(self.command("cc", &self.root).args(["-O1", "-o", "shift_clock", "shift_clock.c"]));
+        }
+        let mut command = self.command(shift, dir);
+        command.arg(seconds.to_string()).arg(&self.way).env_remove("WAYPOST_TEST_CLOCK");
+        command
+    }
+
     /// Returns a command that sees only the programs of this machine, not its settings.
     pub fn command(&self, program: impl AsRef<OsStr>, dir: &Path) -> Command {
         let mut path = std::env::var_os("PATH").unwrap_or_default();

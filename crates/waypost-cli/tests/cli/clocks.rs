@@ -1,4 +1,4 @@
-//! Wrong clocks: in one process, with `faketime`, and in a store that believed one.
+//! Wrong clocks: in one process, and in a store that believed one.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -12,6 +12,11 @@ use crate::support::{moment_ms, sandbox};
 const LEASE_MS: i64 = 10 * 60 * 1000;
 
 const SLOW_MS: i64 = 2 * 60 * 1000;
+
+/// Spans in seconds.
+const HOUR: i64 = 3_600;
+const DAY: i64 = 24 * HOUR;
+const YEAR: i64 = 365 * DAY;
 
 /// A repository whose commands use the real clock or a wrong one.
 struct Fixture {
@@ -38,11 +43,9 @@ impl Fixture {
         run(self.sandbox.way_command(&self.repo), agent, args)
     }
 
-    /// The same with a wrong clock.
-    fn wrong(&self, by: &str, agent: &str, args: &[&str]) -> Run {
-        let mut command = self.sandbox.command("faketime", &self.repo);
-        command.args(["-f", by, env!("CARGO_BIN_EXE_way")]);
-        run(command, agent, args)
+    /// The same with a clock that is wrong by some seconds.
+    fn wrong(&self, by: i64, agent: &str, args: &[&str]) -> Run {
+        run(self.sandbox.way_command_shifted(&self.repo, by), agent, args)
     }
 
     /// The number of events.
@@ -66,7 +69,7 @@ fn check_expires_on_time(claimed: &Value) {
 
 #[test]
 fn a_process_with_a_wrong_clock_ends_no_lease_and_grants_none_for_years() {
-    let wrong = ["+5y", "-5y", "+8d", "-8d", "+3h", "-3h", "+40s"];
+    let wrong = [5 * YEAR, -5 * YEAR, 8 * DAY, -8 * DAY, 3 * HOUR, -3 * HOUR, 40];
     let fixture = Fixture::with_tasks(3 * wrong.len());
     for (number, wrong) in wrong.into_iter().enumerate() {
         let [mine, theirs, later] = [0, 1, 2].map(|task| format!("t{}", 3 * number + task));
@@ -102,10 +105,10 @@ fn a_process_with_a_wrong_clock_does_not_delete_idempotency_records() {
     if missing > 0 {
         let _ = fixture.way("a", &["db", "probe", "--writes", &missing.to_string()]).ok();
     }
-    let _ = fixture.wrong("+8d", "a", &create("wrong")).data();
+    let _ = fixture.wrong(8 * DAY, "a", &create("wrong")).data();
     assert_eq!(fixture.events() % 64, 0, "this was the moment");
     assert_eq!(fixture.way("a", &create("once")).data(), once);
-    assert_eq!(fixture.wrong("+5y", "a", &create("once")).data(), once);
+    assert_eq!(fixture.wrong(5 * YEAR, "a", &create("once")).data(), once);
 }
 
 #[test]
@@ -124,7 +127,7 @@ fn a_store_that_believed_a_wrong_clock_is_found_and_repaired() {
     let Run { code, stdout: found, .. } = fixture.way("a", &["doctor"]);
     assert_eq!(code, 9);
     assert!(found.contains("clock") && found.contains("2131-01-01") && found.contains("way doctor --fix"), "{found}");
-    let not_yet = fixture.wrong("+1y", "a", &["doctor", "--fix"]).ok().stdout;
+    let not_yet = fixture.wrong(YEAR, "a", &["doctor", "--fix"]).ok().stdout;
     assert!(not_yet.contains("faked clock"), "a process with a wrong clock repairs nothing: {not_yet}");
     let fixed = fixture.way("a", &["doctor", "--fix"]).ok().stdout;
     assert!(fixed.contains("fixed"), "{fixed}");

@@ -91,6 +91,7 @@ impl History {
         if history.state.is_null() {
             return Err("the final state is missing".to_owned());
         }
+        add_epochs(&mut history.state);
         history.operations = open.into_values().collect();
         history.operations.sort_by_key(|operation| operation.start);
         Ok(history)
@@ -104,5 +105,20 @@ impl History {
     /// Returns the operations of one kind.
     pub(crate) fn of_kind<'a>(&'a self, kind: &'a str) -> impl Iterator<Item = &'a Operation> {
         self.operations.iter().filter(move |operation| operation.kind() == kind)
+    }
+}
+
+/// Adds the epoch of the holder to events of tasks that do not name it.
+fn add_epochs(state: &mut Value) {
+    let mut epochs: BTreeMap<String, Value> = BTreeMap::new();
+    for event in state["events"].as_array_mut().into_iter().flatten() {
+        let subject = event["subject"].to_string();
+        if event["kind"] == "task.claimed" {
+            epochs.insert(subject, event["data"]["epoch"].clone());
+        } else if let Some(epoch) = epochs.get(&subject)
+            && event["data"]["epoch"].is_null()
+        {
+            event["data"]["epoch"] = epoch.clone();
+        }
     }
 }

@@ -130,9 +130,9 @@ fn a_duplicate_write_is_caught() {
 #[test]
 fn a_refused_write_with_an_effect_is_caught() {
     is_caught(&["refused write happened"], |lines, state| {
-        lines.push(start(20, 400, &json!({"kind": "label", "issue": "i", "text": "l"})));
+        lines.push(start(20, 400, &json!({"kind": "comment", "issue": "i", "text": "c"})));
         lines.push(end(20, 410, Some(4), &Value::Null));
-        state["issues"][0]["labels"] = json!(["l"]);
+        state["issues"][0]["comments"] = json!([{"text": "c"}]);
     });
 }
 
@@ -199,6 +199,107 @@ fn an_internal_error_is_caught() {
         is_caught(&["exit code"], |lines, _| {
             lines.push(start(20, 400, &json!({"kind": "add", "text": "other"})));
             lines.push(end(20, 410, Some(code), &Value::Null));
+        });
+    }
+}
+
+/// Adds an acknowledged write of a field or an item.
+fn set(lines: &mut Vec<Value>, op: u64, field: &str, item: Option<&str>, value: &Value) {
+    let does = json!({"kind": "set", "issue": "i", "field": field, "item": item, "value": value});
+    lines.push(start(op, 10 * op, &does));
+    lines.push(end(op, 10 * op + 5, Some(0), &Value::Null));
+}
+
+#[test]
+fn a_removal_that_is_undone_is_caught() {
+    let rule = &["overwritten value came back"];
+    is_caught(rule, |lines, state| {
+        set(lines, 20, "labels", Some("l"), &json!(true));
+        set(lines, 21, "labels", Some("l"), &json!(false));
+        state["issues"][0]["labels"] = json!(["l"]);
+    });
+    is_caught(rule, |lines, state| {
+        set(lines, 20, "dependencies", Some("j"), &json!(false));
+        state["issues"][0]["dependencies"] = json!([{"depends_on_id": "j"}]);
+    });
+    is_caught(rule, |lines, _| set(lines, 20, "labels", Some("l"), &json!(true)));
+    is_caught(rule, |lines, state| {
+        set(lines, 20, "notes", None, &json!("text"));
+        set(lines, 21, "notes", None, &json!(""));
+        state["issues"][0]["notes"] = json!("text");
+    });
+}
+
+#[test]
+fn an_end_of_an_attempt_without_effect_is_caught() {
+    for kind in ["fail", "release", "heartbeat"] {
+        is_caught(&["acknowledged write lost"], |lines, _| {
+            lines.push(start(20, 345, &held(kind, 2, "")));
+            lines.push(end(20, 346, Some(0), &Value::Null));
+        });
+    }
+}
+
+#[test]
+fn a_message_that_comes_after_its_acknowledgement_is_caught() {
+    is_caught(&["message shown again"], |lines, state| {
+        lines.push(start(20, 130, &json!({"kind": "ack", "message": "m1"})));
+        lines.push(end(20, 140, Some(0), &Value::Null));
+        lines.push(start(21, 150, &json!({"kind": "inbox", "agent": "b"})));
+        lines.push(end(21, 160, Some(0), &json!([{"id": "m1"}])));
+        state["messages"][0]["state"] = "acted".into();
+    });
+    is_caught(&["acknowledged write lost"], |lines, _| {
+        lines.push(start(20, 130, &json!({"kind": "ack", "message": "m1"})));
+        lines.push(end(20, 140, Some(0), &Value::Null));
+    });
+}
+
+/// Adds tasks `u`, `v` and `w`, of which `v` waits for `u` and `w` needs `x`, and the claim of one of them by `a`.
+fn claim_one(state: &mut Value, claimed: &str) {
+    let task = |id: &str, priority: u64, capabilities: &[&str]| {
+        let attempts = 0;
+        json!({"after": {"id": id, "workflow_id": "f", "status": "pending", "priority": priority, "attempts": attempts,
+            "capabilities": capabilities}})
+    };
+    let moved = json!({"agent": "a", "epoch": 1, "changed": {"status": ["pending", "in_progress"]}});
+    let mut last = event(11, "task.claimed", claimed, &moved);
+    last["actor"] = "a".into();
+    state["events"].as_array_mut().unwrap().extend([
+        event(7, "task.added", "u", &task("u", 1, &[])),
+        event(8, "task.added", "v", &task("v", 2, &[])),
+        event(9, "task.added", "w", &task("w", 0, &["x"])),
+        event(10, "task.dependency_added", "v", &json!({"after": {"depends_on": "u"}})),
+        last,
+    ]);
+}
+
+#[test]
+fn a_claim_against_the_plan_is_caught() {
+    let rule = &["impossible event"];
+    is_caught(&[], |_, state| claim_one(state, "u"));
+    is_caught(rule, |_, state| claim_one(state, "v"));
+    is_caught(rule, |_, state| claim_one(state, "w"));
+    is_caught(rule, |_, state| {
+        claim_one(state, "u");
+        state["events"][8]["data"]["after"]["capabilities"] = json!([]);
+    });
+    is_caught(rule, |_, state| {
+        claim_one(state, "u");
+        state["events"][9] = event(10, "workflow.created", "f", &json!({"after": {"max_parallel": 0}}));
+    });
+}
+
+#[test]
+fn changes_that_do_not_follow_from_each_other_are_caught() {
+    let changed = |change: &Value| {
+        let data = json!({"agent": "a", "epoch": 1, "changed": change});
+        event(12, "task.failed", "u", &data)
+    };
+    for change in [json!({"attempts": [0, 2]}), json!({"status": ["pending", "failed"]})] {
+        is_caught(&["impossible event"], |_, state| {
+            claim_one(state, "u");
+            state["events"].as_array_mut().unwrap().push(changed(&change));
         });
     }
 }

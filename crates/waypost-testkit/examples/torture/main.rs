@@ -24,24 +24,28 @@ use waypost_testkit::Dice;
 const USAGE: &str = "\
 Usage: torture [--minutes N] [--only NAME]... [--without NAME]... [--seed N]
 
-Parts: storm, races, faults, kills, power, postgres, clock";
+Parts: storm, serve, jobs, races, faults, kills, power, postgres, clock";
 
 /// A kind of torture.
 struct Part {
     name: &'static str,
     /// Its share of the time, relative to the sum of all shares.
     share: u32,
+    /// The fewest acknowledged writes in a minute: a part whose writes all fail shows nothing.
+    least: u32,
     run: fn(&Torture) -> Tally,
 }
 
-const PARTS: [Part; 7] = [
-    Part { name: "storm", share: 4, run: storms::storm },
-    Part { name: "races", share: 5, run: races::races },
-    Part { name: "faults", share: 5, run: sweep::faults },
-    Part { name: "kills", share: 4, run: sweep::kills },
-    Part { name: "power", share: 5, run: power::power },
-    Part { name: "postgres", share: 4, run: storms::postgres },
-    Part { name: "clock", share: 3, run: storms::clock },
+const PARTS: [Part; 9] = [
+    Part { name: "storm", share: 4, least: 60, run: storms::storm },
+    Part { name: "serve", share: 3, least: 60, run: storms::serve },
+    Part { name: "jobs", share: 3, least: 20, run: storms::jobs },
+    Part { name: "races", share: 5, least: 60, run: races::races },
+    Part { name: "faults", share: 5, least: 30, run: sweep::faults },
+    Part { name: "kills", share: 4, least: 20, run: sweep::kills },
+    Part { name: "power", share: 5, least: 10, run: power::power },
+    Part { name: "postgres", share: 4, least: 60, run: storms::postgres },
+    Part { name: "clock", share: 3, least: 60, run: storms::clock },
 ];
 
 /// The time and the programs of one part.
@@ -124,6 +128,10 @@ fn main() -> ExitCode {
         let mut tally = (part.run)(&torture);
         if tally.rounds == 0 && tally.violations.is_empty() {
             tally.violation(format!("{}: the time was too short for one round", part.name));
+        }
+        let least = f64::from(part.least) * start.elapsed().as_secs_f64() / 60.0;
+        if tally.acknowledged < least as u64 {
+            tally.violation(format!("{}: fewer than {least:.0} writes were acknowledged", part.name));
         }
         println!("{}: {tally} in {:.0?}", part.name, start.elapsed());
         results.push((part.name, tally));

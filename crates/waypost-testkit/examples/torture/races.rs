@@ -22,6 +22,24 @@ const REPEATS: usize = 3;
 /// Number of rounds after which new repositories are created.
 const MAX_ROUNDS: usize = 25;
 
+/// What the `pre-commit` framework does with unstaged changes around its hooks.
+const PRE_COMMIT: &str = "
+git diff --binary > .git/patch
+git checkout -q -- .
+sleep 0.05
+test ! -s .git/patch || git apply .git/patch || { git checkout -q -- .; git apply .git/patch; }";
+
+/// A script that reads and writes each line as JSON.
+const REWRITE: &str = r#"python3 -c '
+import json, os
+name = os.environ["LEDGER"]
+lines = [line for line in open(name).read().splitlines()]
+def again(line):
+    try: return json.dumps(json.loads(line), sort_keys=True)
+    except ValueError: return line
+open(name, "w").write("".join(again(line) + "
+" for line in lines))'"#;
+
 /// An operation on one issue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operation {
@@ -40,22 +58,36 @@ enum Operation {
     Checkout,
     Merge,
     Stash,
+    Rebase,
+    AddPatch,
+    /// Adds a label and removes it.
+    Unlabel,
+    /// As the `pre-commit` framework does around its hooks: saves unstaged changes as a patch, and restores them.
+    PreCommit,
+    /// Saves what it read a while before.
+    Editor,
+    /// Writes every line of the ledger again, with other spaces and another order of fields.
+    Rewrite,
 }
 
 use Operation::{
-    Accept, Checkout, Claim, Close, Comment, Label, Merge, Migrate, Propose, Release, Reopen, Stash, Sync, Update,
-    Withdraw,
+    Accept, AddPatch, Checkout, Claim, Close, Comment, Editor, Label, Merge, Migrate, PreCommit, Propose, Rebase,
+    Release, Reopen, Rewrite, Stash, Sync, Unlabel, Update, Withdraw,
 };
 
-const EDITS: [Operation; 7] = [Comment, Label, Update, Close, Reopen, Claim, Release];
+const EDITS: [Operation; 8] = [Comment, Label, Unlabel, Update, Close, Reopen, Claim, Release];
 const MOVES: [Operation; 5] = [Migrate, Propose, Withdraw, Accept, Sync];
-const OF_GIT: [Operation; 4] = [Checkout, Merge, Stash, Sync];
+const OF_GIT: [Operation; 6] = [Checkout, Merge, Stash, Sync, Rebase, AddPatch];
+/// Operations that discard changes of the ledger that are not committed.
+const DISCARDS: [Operation; 3] = [PreCommit, Editor, Rewrite];
 
 /// The acknowledged writes of a round, by their unique texts.
 #[derive(Default)]
 struct Written {
     comments: Vec<String>,
     labels: Vec<String>,
+    /// Labels that were removed.
+    removed: Vec<String>,
     /// All attempted texts of the notes, and whether any was acknowledged.
     notes: BTreeSet<String>,
     is_noted: bool,
@@ -112,7 +144,8 @@ fn in_git(torture: &Torture, mut dice: Dice) -> Tally {
     while !torture.is_over() {
         let repositories = RaceRepositories::of_git(torture, dice.percent(50));
         let before = tally.violations.len();
-        for pair in pairs(&OF_GIT, &mut dice).into_iter().take(MAX_ROUNDS) {
+        let discards: &[Operation] = if repositories.keeps_until_committed() { &DISCARDS } else { &[] };
+        for pair in pairs(&[&OF_GIT[..], discards].concat(), &mut dice).into_iter().take(MAX_ROUNDS) {
             if torture.is_over() || tally.violations.len() > before {
                 break;
             }
@@ -198,6 +231,13 @@ impl RaceRepositories {
         Run::of(&self.sandbox.command("git", &self.homes[0]).args(args).output().expect("git")).stdout
     }
 
+    /// Returns whether a change survives `git checkout` until it is committed.
+    fn keeps_until_committed(&self) -> bool {
+        self.set_up(0, &["add", "kept"]);
+        self.git(&["checkout", "--", "."]);
+        self.way(0, &["list"]).stdout.contains("kept")
+    }
+
     /// Runs a pair of operations on a new issue at the same time, and checks the result.
     fn race(&self, pair: (Operation, Operation), dice: &mut Dice, tally: &mut Tally) {
         tally.rounds += 1;
@@ -218,7 +258,7 @@ impl RaceRepositories {
             tally.violation(format!("{description}: {wrong}"));
         }
         if self.is_git {
-            self.check_in_git(&issue, &written, &description, tally);
+            self.check_in_git(pair, &issue, &written, &description, tally);
             self.reset_git();
         } else {
             self.complete_moves(pair, &issue);
@@ -290,6 +330,15 @@ impl RaceRepositories {
             Checkout => return self.disturb(&[&["checkout", "-q", "side"], &["checkout", "-q", "main"]]),
             Merge => return self.disturb(&[&["merge", "-q", "--no-edit", "side"]]),
             Stash => return self.disturb(&[&["stash", "-q"], &["stash", "pop", "-q"]]),
+            Rebase => return self.disturb(&[&["rebase", "-q", "--autostash", "side"], &["rebase", "--abort"]]),
+            AddPatch => return self.script("printf 'y\nn\ny\n' | git add -p; git commit -q -m part"),
+            PreCommit => return self.script(PRE_COMMIT),
+            Editor => return self.script("cat $LEDGER > .git/buffer; sleep 0.05; cat .git/buffer > $LEDGER"),
+            Rewrite => return self.script(REWRITE),
+            Unlabel => {
+                let _ = self.run(home, &["label", "add", issue, token], dice, written);
+                vec!["label", "rm", issue, token]
+            }
         };
         let home = match operation {
             Migrate => 2,
@@ -316,6 +365,12 @@ impl RaceRepositories {
             written.faults += 1;
         }
         Run::of(&command.stdin(Stdio::null()).output().expect("way"))
+    }
+
+    /// Lets other programs change the ledger. They may fail.
+    fn script(&self, script: &str) {
+        let mut command = self.sandbox.command("sh", &self.homes[0]);
+        let _ = command.args(["-c", script]).env("LEDGER", LEDGER).output().expect("sh");
     }
 
     /// Lets git change the ledger. Git may refuse.
@@ -374,9 +429,24 @@ impl RaceRepositories {
         }
     }
 
-    /// Checks that every acknowledged write is in the ledger, a commit or a stash.
-    fn check_in_git(&self, issue: &str, written: &Written, description: &str, tally: &mut Tally) {
-        let mut all = ledger(&self.homes[0]);
+    /// Checks that every acknowledged write is in the ledger, a commit or a stash, and that no removed label came back.
+    fn check_in_git(
+        &self,
+        pair: (Operation, Operation),
+        issue: &str,
+        written: &Written,
+        description: &str,
+        tally: &mut Tally,
+    ) {
+        let shown = self.way(0, &["show", issue, "--json"]).stdout;
+        let is_brought_back = |label: &&String| shown.contains(&format!("\"{label}\""));
+        // Git can bring back what it stashed or committed.
+        if [pair.0, pair.1].iter().all(|one| ![Checkout, Merge, Stash, Rebase].contains(one)) {
+            for label in written.removed.iter().filter(is_brought_back) {
+                tally.violation(format!("{description}: the removed label {label} is back"));
+            }
+        }
+        let mut all = ledger(&self.homes[0]) + &shown;
         let refs = self.git(&["for-each-ref", "--format=%(objectname)"]);
         let stashes = self.git(&["log", "-g", "--format=%H", "refs/stash"]);
         for commit in refs.lines().chain(stashes.lines()) {
@@ -393,6 +463,7 @@ impl RaceRepositories {
         if ledger(&self.homes[0]).contains("<<<<<<<") {
             let _ = self.way(0, &["resolve"]);
         }
+        self.git(&["rebase", "--abort"]);
         self.git(&["merge", "--abort"]);
         self.git(&["stash", "clear"]);
         self.git(&["add", "-A"]);
@@ -450,6 +521,7 @@ impl Written {
     fn merge(&mut self, other: Written) {
         self.comments.extend(other.comments);
         self.labels.extend(other.labels);
+        self.removed.extend(other.removed);
         self.notes.extend(other.notes);
         self.is_noted |= other.is_noted;
         self.wrong.extend(other.wrong);
@@ -469,6 +541,7 @@ impl Written {
         match operation {
             Comment => self.comments.push(token.to_owned()),
             Label => self.labels.push(token.to_owned()),
+            Unlabel => self.removed.push(token.to_owned()),
             Update => self.is_noted = true,
             _ => {}
         }
@@ -484,8 +557,13 @@ impl Written {
             self.comments.iter().filter(|token| !has(&texts, token)).map(|token| format!("the comment {token}"));
         let labels =
             self.labels.iter().filter(|token| !has(&record["labels"], token)).map(|token| format!("the label {token}"));
+        let removed = self
+            .removed
+            .iter()
+            .filter(|token| has(&record["labels"], token))
+            .map(|token| format!("the end of {token}"));
         let notes = (self.is_noted && !is_noted).then(|| "the update of the notes".to_owned());
-        comments.chain(labels).chain(notes).collect()
+        comments.chain(labels).chain(removed).chain(notes).collect()
     }
 }
 

@@ -208,6 +208,33 @@ pub(crate) const CASES: &[Case] = &[
         effect: |scene, token, args| on_issue(scene, &args[2], |issue| contains(&issue["labels"], None, token)),
     },
     Case {
+        name: "label rm",
+        prepare: |scene, token| {
+            let issue = scene.issue(token);
+            scene.way(&["label", "add", &issue, token]);
+            words(&["label", "rm", &issue, token])
+        },
+        effect: |scene, token, args| on_issue(scene, &args[2], |issue| !contains(&issue["labels"], None, token)),
+    },
+    Case {
+        name: "assign nobody",
+        prepare: |scene, token| {
+            let issue = scene.issue(token);
+            scene.way(&["assign", &issue, token]);
+            words(&["assign", &issue, ""])
+        },
+        effect: |scene, _, args| on_issue(scene, &args[1], |issue| issue["assignee"].is_null()),
+    },
+    Case {
+        name: "update to nothing",
+        prepare: |scene, token| {
+            let issue = scene.issue(token);
+            scene.way(&["update", &issue, "--notes", token]);
+            words(&["update", &issue, "--notes", ""])
+        },
+        effect: |scene, _, args| on_issue(scene, &args[1], |issue| issue["notes"].is_null()),
+    },
+    Case {
         name: "close",
         prepare: |scene, token| words(&["close", &scene.issue(token)]),
         effect: |scene, _, args| on_issue(scene, &args[1], |issue| issue["status"] == "closed"),
@@ -258,6 +285,17 @@ pub(crate) const CASES: &[Case] = &[
         prepare: |scene, token| words(&["dep", "add", &scene.issue(token), &scene.issue(token)]),
         effect: |scene, _, args| {
             on_issue(scene, &args[2], |issue| contains(&issue["dependencies"], Some("depends_on_id"), &args[3]))
+        },
+    },
+    Case {
+        name: "dep rm",
+        prepare: |scene, token| {
+            let (issue, on) = (scene.issue(token), scene.issue(token));
+            scene.way(&["dep", "add", &issue, &on]);
+            words(&["dep", "rm", &issue, &on])
+        },
+        effect: |scene, _, args| {
+            on_issue(scene, &args[2], |issue| !contains(&issue["dependencies"], Some("depends_on_id"), &args[3]))
         },
     },
     Case {

@@ -251,6 +251,7 @@ fn round(scene: &Scene, fault: &Fault, dice: &mut Dice, tally: &mut Tally) {
     if effect != Effect::Done || is_denied {
         scene.repair_remote();
         let again = scene.way_raw(&args);
+        tally.acknowledged += u64::from(again.code == 0);
         let effect = (case.effect)(scene, &token, &args);
         if again.code != 0 || effect != Effect::Done {
             tally.violation(format!("does not work afterwards ({effect:?}): {description}\nthen: {}", again.whole()));

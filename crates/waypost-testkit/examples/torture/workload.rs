@@ -1,10 +1,10 @@
 //! Real processes on one store and one ledger, with random faults and a recorded history.
 
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::os::unix::process::ExitStatusExt as _;
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::path::PathBuf;
+use std::process::{Command, Output, Stdio};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
@@ -16,8 +16,12 @@ use waypost_testkit::{Dice, Run, Sandbox, pass};
 use crate::Torture;
 use crate::tally::Tally;
 
-/// Number of tasks of a workflow.
+/// Number of tasks of a workflow, and of those that may run at once.
 const TASKS: usize = 20;
+const MAX_PARALLEL: &str = "8";
+
+/// The capability of every other worker, which every fourth task needs.
+const CAPABILITY: &str = "build";
 
 /// Maximum time in which healthy workers finish no task, after every lease has expired.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
@@ -25,14 +29,18 @@ const DRAIN_TIMEOUT: Duration = Duration::from_secs(30);
 /// Maximum time of healthy workers for all tasks.
 const MAX_DRAIN: Duration = Duration::from_mins(5);
 
+/// Maximum difference of a shifted clock from the right one, in seconds: a loaded machine takes its time.
+const MAX_SHIFT_ERROR: i64 = 30;
+
 /// The faults of a workload.
 #[derive(Default, Clone)]
 pub(crate) struct Faults {
     /// Percentage of commands that are killed, and that are suspended for a while.
     pub(crate) killed: u64,
     pub(crate) stopped: u64,
-    /// Shifts of the clock. Every tenth command gets one of them.
-    pub(crate) shifts: &'static [&'static str],
+    /// Percentage of commands with a wrong clock, and by how many seconds it can be wrong.
+    pub(crate) shifted: u64,
+    pub(crate) shifts: &'static [i64],
     /// Exit codes that the faults can cause.
     pub(crate) allowed: &'static [i32],
 }
@@ -40,7 +48,7 @@ pub(crate) struct Faults {
 /// One store, its workers, and their history.
 pub(crate) struct Workload {
     pub(crate) sandbox: Sandbox,
-    repo: PathBuf,
+    pub(crate) repo: PathBuf,
     store: Option<String>,
     faults: Faults,
     /// The duration of a lease.
@@ -50,6 +58,9 @@ pub(crate) struct Workload {
     next: AtomicU64,
     workflows: Mutex<Vec<String>>,
     issues: Mutex<Vec<String>>,
+    /// Labels and dependencies that can be removed: each an issue, and what it has.
+    labels: Mutex<Vec<(String, String)>>,
+    dependencies: Mutex<Vec<(String, String)>>,
     /// Faults, kills and acknowledged writes.
     counts: [AtomicU64; 3],
 }
@@ -81,7 +92,13 @@ struct Worker<'a> {
 }
 
 impl Workload {
-    pub(crate) fn new(torture: &Torture, store: Option<String>, faults: Faults, lease: Duration) -> Workload {
+    /// Creates a repository. Its store is the default one, or the one that `store` returns.
+    pub(crate) fn new(
+        torture: &Torture,
+        store: impl FnOnce(&Sandbox) -> Option<String>,
+        faults: Faults,
+        lease: Duration,
+    ) -> Workload {
         let sandbox = Sandbox::new(torture.way());
         let repo = sandbox.git_repo("repo");
         let mut history = File::create(sandbox.path("history.jsonl")).expect("a history");
@@ -89,9 +106,9 @@ impl Workload {
         writeln!(history, "{}", json!({"line": "head", "allowed": faults.allowed, "lease_us": lease_us}))
             .expect("a history");
         Workload {
+            store: store(&sandbox),
             sandbox,
             repo,
-            store,
             faults,
             lease,
             start: Instant::now(),
@@ -99,6 +116,8 @@ impl Workload {
             next: AtomicU64::new(1),
             workflows: Mutex::default(),
             issues: Mutex::default(),
+            labels: Mutex::default(),
+            dependencies: Mutex::default(),
             counts: Default::default(),
         }
     }
@@ -110,24 +129,26 @@ impl Workload {
         torture: &Torture,
         time: Duration,
         workers: usize,
-        disturb: impl Fn(Duration) -> u64 + Sync,
+        disturb: impl Fn(&Workload, Duration) -> u64 + Sync,
     ) -> Tally {
         let mut dice = torture.dice();
         let until = Instant::now() + time;
         let names: Vec<String> = (0..workers).map(|number| format!("w{number}")).collect();
-        for name in &names {
-            self.run_without_faults(&["agent", "register", name]);
+        for (number, name) in names.iter().enumerate() {
+            let capability = if number % 2 == 0 { CAPABILITY } else { "" };
+            self.run_without_faults(&["agent", "register", name, "--capability", capability]);
         }
         self.plan();
+        let mut tally = Tally { rounds: 1, ..Tally::default() };
+        self.check_shifts(&mut tally);
         std::thread::scope(|scope| {
             for name in &names {
                 let others = names.iter().filter(|other| *other != name).cloned().collect();
                 let worker = Worker { load: &self, name: name.clone(), others, dice: dice.fork(), written: 0 };
                 scope.spawn(move || worker.work(until));
             }
-            scope.spawn(|| self.counts[0].fetch_add(disturb(time), Ordering::Relaxed));
+            scope.spawn(|| self.counts[0].fetch_add(disturb(&self, time), Ordering::Relaxed));
         });
-        let mut tally = Tally { rounds: 1, ..Tally::default() };
         self.drain(&mut tally);
         self.record_state();
         self.check(torture, &mut tally);
@@ -139,8 +160,29 @@ impl Workload {
         tally
     }
 
-    fn command(&self, args: &[&str]) -> Command {
-        let mut command = self.sandbox.way_command(&self.repo);
+    /// Checks that a shifted clock reaches the program: the time in its answer is wrong by as much.
+    fn check_shifts(&self, tally: &mut Tally) {
+        for shift in self.faults.shifts {
+            let run = Run::of(&self.shifted(*shift, &["add", &format!("shifted by {shift} s")]).output().expect("way"));
+            let answer: Value = serde_json::from_str(&run.stdout).unwrap_or_default();
+            let moment = answer["data"]["created_at"].as_str().and_then(|text| text.parse::<jiff::Timestamp>().ok());
+            let away = moment.map(|moment| moment.as_second() - jiff::Timestamp::now().as_second());
+            if away.is_none_or(|away| (away - shift).abs() > MAX_SHIFT_ERROR) {
+                tally.violation(format!("a clock shifted by {shift} s is wrong by {away:?} s: {}", run.whole()));
+            }
+        }
+    }
+
+    pub(crate) fn command(&self, args: &[&str]) -> Command {
+        self.prepare(self.sandbox.way_command(&self.repo), args)
+    }
+
+    /// Returns a command whose clock is wrong.
+    fn shifted(&self, seconds: i64, args: &[&str]) -> Command {
+        self.prepare(self.sandbox.way_command_shifted(&self.repo, seconds), args)
+    }
+
+    fn prepare(&self, mut command: Command, args: &[&str]) -> Command {
         command.args(args).arg("--json").env_remove("WAYPOST_TEST_CLOCK").stdout(Stdio::piped()).stderr(Stdio::piped());
         if let Some(store) = &self.store {
             command.env("WAYPOST_DB", store);
@@ -149,7 +191,7 @@ impl Workload {
     }
 
     /// Runs a command without faults, and returns its data.
-    fn run_without_faults(&self, args: &[&str]) -> Value {
+    pub(crate) fn run_without_faults(&self, args: &[&str]) -> Value {
         let until = Instant::now() + Duration::from_mins(1);
         loop {
             let run = Run::of(&self.command(args).output().expect("way"));
@@ -162,15 +204,23 @@ impl Workload {
         }
     }
 
-    /// Creates a workflow whose tasks do not run out of attempts.
+    /// Creates a workflow whose tasks do not run out of attempts. Some wait for others, some need a capability.
     fn plan(&self) {
         let mut workflows = self.workflows.lock().expect("workflows");
         let name = format!("flow{}", workflows.len());
-        let task = |number: usize| json!({"name": format!("{name}-{number}"), "max_attempts": 1000});
+        let task = |number: usize| {
+            let blocker = (number % 3 == 2).then(|| format!("{name}-{}", number / 2));
+            let capability = (number % 4 == 1).then_some(CAPABILITY);
+            json!({
+                "name": format!("{name}-{number}"), "max_attempts": 1000, "priority": number % 5,
+                "depends_on": blocker.as_slice(), "capabilities": capability.as_slice(),
+            })
+        };
         let file = format!("{name}.json");
         let plan = json!({"tasks": (0..TASKS).map(task).collect::<Vec<_>>()});
         self.sandbox.write(self.repo.join(&file), plan.to_string());
-        self.run_without_faults(&["workflow", "create", &name, "--plan", &file, "--start", "--key", &name]);
+        let create = ["workflow", "create", &name, "--plan", &file, "--max-parallel", MAX_PARALLEL];
+        self.run_without_faults(&[&create[..], &["--start", "--key", &name]].concat());
         workflows.push(name);
     }
 
@@ -185,43 +235,34 @@ impl Workload {
     /// Runs one operation, perhaps with a fault, and records it.
     fn operate(&self, worker: &str, dice: Option<&mut Dice>, does: &Value, args: &[&str]) -> Reply {
         let op = self.next.fetch_add(1, Ordering::Relaxed);
-        let mut command = self.command(args);
         let fault = dice.map_or(Fault::None, |dice| self.fault(dice));
-        if let Fault::Shifted(shift) = fault {
-            let library = faketime().expect("libfaketime");
-            command.env("LD_PRELOAD", library).env("FAKETIME", shift).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
-        }
         self.record(
             &json!({"line": "start", "op": op, "time": self.now(), "process": worker, "args": args, "does": does}),
         );
-        let mut child = command.spawn().expect("way");
-        // The process id is not reused before this process waits for its child.
-        let pid = Pid::from_child(&child);
-        match fault {
-            Fault::Killed(after) => {
-                pass(after);
-                child.kill().expect("a child process");
-            }
-            Fault::Stopped(after, time) => {
-                pass(after);
-                let _ = kill_process(pid, Signal::STOP);
-                pass(time);
-                let _ = kill_process(pid, Signal::CONT);
-            }
-            Fault::None | Fault::Shifted(_) => {}
-        }
-        let output = child.wait_with_output().expect("way");
+        let is_mcp = does["over"] == "mcp";
+        let (args, input) =
+            if is_mcp { (&["mcp", "--agent", worker][..], mcp_requests(does)) } else { (args, String::new()) };
+        let command = if let Fault::Shifted(shift) = fault { self.shifted(shift, args) } else { self.command(args) };
+        let output = run_with(command, &fault, &input);
         let is_killed = output.status.signal() == Some(9);
-        let code = (!is_killed).then(|| Run::of(&output).code);
-        let printed = if code == Some(0) { &output.stdout } else { &output.stderr };
-        let mut answer: Value =
-            serde_json::from_slice(printed).unwrap_or_else(|_| json!({"data": String::from_utf8_lossy(printed)}));
-        let answer = if code == Some(0) { answer["data"].take() } else { answer };
+        let (code, answer) = match (is_killed, is_mcp) {
+            (true, _) => (None, Value::Null),
+            (false, true) => mcp_answer(&output),
+            (false, false) => cli_answer(&output),
+        };
         self.record(&json!({"line": "end", "op": op, "time": self.now(), "code": code, "answer": answer}));
         self.counts[0].fetch_add(u64::from(!matches!(fault, Fault::None)), Ordering::Relaxed);
         self.counts[1].fetch_add(u64::from(is_killed), Ordering::Relaxed);
         self.counts[2].fetch_add(u64::from(code == Some(0)), Ordering::Relaxed);
         Reply { code, answer }
+    }
+
+    /// Records an operation that another program ran, which noted the exit code.
+    pub(crate) fn record_operation(&self, does: &Value, code: i32) {
+        let op = self.next.fetch_add(1, Ordering::Relaxed);
+        self.record(&json!({"line": "start", "op": op, "time": 0, "does": does}));
+        self.record(&json!({"line": "end", "op": op, "time": self.now(), "code": code}));
+        self.counts[2].fetch_add(u64::from(code == 0), Ordering::Relaxed);
     }
 
     fn fault(&self, dice: &mut Dice) -> Fault {
@@ -235,9 +276,8 @@ impl Workload {
             let long = if dice.percent(20) { self.lease + Duration::from_secs(1) } else { Duration::from_millis(300) };
             return Fault::Stopped(after, long);
         }
-        if !self.faults.shifts.is_empty() && dice.percent(10) {
-            let shift: &&str = dice.pick(self.faults.shifts);
-            return Fault::Shifted(shift);
+        if drawn < self.faults.killed + self.faults.stopped + self.faults.shifted {
+            return Fault::Shifted(*dice.pick(self.faults.shifts));
         }
         Fault::None
     }
@@ -249,7 +289,9 @@ impl Workload {
         std::thread::scope(|scope| {
             for number in 0..4 {
                 scope.spawn(move || {
-                    let mut worker = Worker::healthy(self, format!("healthy{number}"));
+                    let name = format!("healthy{number}");
+                    self.run_without_faults(&["agent", "register", &name, "--capability", CAPABILITY]);
+                    let mut worker = Worker::healthy(self, name);
                     let (mut done, mut since) = (0, Instant::now());
                     while since.elapsed() < limit && Instant::now() < end && !self.is_drained() {
                         worker.task();
@@ -324,7 +366,88 @@ enum Fault {
     None,
     Killed(Duration),
     Stopped(Duration, Duration),
-    Shifted(&'static str),
+    Shifted(i64),
+}
+
+/// Runs a command, and kills or suspends it. Its input ends after as many lines of output as it has requests.
+fn run_with(mut command: Command, fault: &Fault, input: &str) -> Output {
+    let mut child = command.stdin(Stdio::piped()).spawn().expect("way");
+    let (mut stdin, stdout) = (child.stdin.take().expect("a pipe"), child.stdout.take().expect("a pipe"));
+    // The input fits into the pipe. A process that is gone does not read it.
+    let _ = stdin.write_all(input.as_bytes());
+    // The process id is not reused before this process waits for its child.
+    let pid = Pid::from_child(&child);
+    match *fault {
+        Fault::Killed(after) => {
+            pass(after);
+            child.kill().expect("a child process");
+        }
+        Fault::Stopped(after, time) => {
+            pass(after);
+            let _ = kill_process(pid, Signal::STOP);
+            pass(time);
+            let _ = kill_process(pid, Signal::CONT);
+        }
+        Fault::None | Fault::Shifted(_) => {}
+    }
+    let (mut stdout, mut printed) = (BufReader::new(stdout), Vec::new());
+    for _ in input.matches("\"id\":") {
+        let _ = stdout.read_until(b'\n', &mut printed);
+    }
+    drop(stdin);
+    let _ = stdout.read_to_end(&mut printed);
+    Output { stdout: printed, ..child.wait_with_output().expect("way") }
+}
+
+/// Returns the exit code of a command, and its data or its error.
+fn cli_answer(output: &Output) -> (Option<i32>, Value) {
+    let code = Run::of(output).code;
+    let printed = if code == 0 { &output.stdout } else { &output.stderr };
+    let mut answer: Value =
+        serde_json::from_slice(printed).unwrap_or_else(|_| json!({"data": String::from_utf8_lossy(printed)}));
+    (Some(code), if code == 0 { answer["data"].take() } else { answer })
+}
+
+/// Returns the requests of an agent that makes one call over MCP.
+fn mcp_requests(does: &Value) -> String {
+    let (tool, mut arguments) = match does["kind"].as_str().unwrap_or_default() {
+        "checkpoint" => ("checkpoint", json!({"task": does["task"], "epoch": does["epoch"], "summary": does["text"]})),
+        "send" => ("messages", json!({"do": "send", "to": does["to"], "text": does["text"]})),
+        "comment" => ("issue", json!({"do": "comment", "id": does["issue"], "text": does["text"]})),
+        how => ("finish", json!({"how": how, "task": does["task"], "epoch": does["epoch"], "text": "over"})),
+    };
+    if does["key"].is_string() {
+        arguments["key"] = does["key"].clone();
+    }
+    let client = json!({"name": "torture", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+    let messages = [
+        json!({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}),
+        json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
+        json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}),
+    ];
+    messages.iter().map(|message| format!("{message}\n")).collect()
+}
+
+/// Returns the answer to the call over MCP, with the exit code that a command would have.
+fn mcp_answer(output: &Output) -> (Option<i32>, Value) {
+    let lines = String::from_utf8_lossy(&output.stdout);
+    let mut messages = lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+    let Some(mut called) = messages.find(|message| message["id"] == 2) else {
+        return (Some(101), json!(Run::of(output).whole()));
+    };
+    let answer = called["result"]["structuredContent"].take();
+    let code = match answer["error"]["code"].as_str() {
+        None => 0,
+        Some("not_found" | "ambiguous") => 3,
+        Some("conflict") => 4,
+        Some("lease_lost") => 5,
+        Some("nothing_to_do") => 6,
+        Some("refused") => 7,
+        Some("unavailable") => 8,
+        Some(_) => 1,
+    };
+    (Some(code), answer)
 }
 
 impl<'a> Worker<'a> {
@@ -386,13 +509,13 @@ impl<'a> Worker<'a> {
         };
         let number = epoch.to_string();
         let held = ["--agent", &name, "--epoch", &number];
-        let text = self.fresh("note");
+        let (text, over) = (self.fresh("note"), self.over());
         let note = ["task", "checkpoint", task, "--type", "progress", "--summary", &text];
+        let mut does = json!({"kind": "checkpoint", "over": over, "task": task, "epoch": epoch, "text": text});
         if self.dice.percent(50) {
-            let does = json!({"kind": "checkpoint", "task": task, "epoch": epoch, "text": text, "key": text});
+            does["key"] = json!(text);
             self.retry_until_known(&does, &[&note[..], &held, &["--key", &text]].concat());
         } else {
-            let does = json!({"kind": "checkpoint", "task": task, "epoch": epoch, "text": text});
             self.operate(&does, &[&note[..], &held].concat());
         }
         if self.dice.percent(20) {
@@ -405,14 +528,19 @@ impl<'a> Worker<'a> {
             1 => ("release", &["task", "release", task]),
             _ => ("done", &["task", "done", task, "--outcome", "done"]),
         };
-        let does = json!({"kind": kind, "task": task, "epoch": epoch});
+        let does = json!({"kind": kind, "over": self.over(), "task": task, "epoch": epoch});
         self.operate(&does, &[args, &held].concat());
+    }
+
+    /// Returns the surface of the next operation: every fifth goes over MCP.
+    fn over(&mut self) -> &'static str {
+        if self.dice.percent(20) { "mcp" } else { "cli" }
     }
 
     fn message(&mut self) {
         let (name, text) = (self.name.clone(), self.fresh("message"));
         let to = self.dice.pick(&self.others).clone();
-        let does = json!({"kind": "send", "from": name, "to": to, "text": text, "key": text});
+        let does = json!({"kind": "send", "over": self.over(), "from": name, "to": to, "text": text, "key": text});
         self.retry_until_known(&does, &["msg", "send", &to, &text, "--agent", &name, "--key", &text]);
     }
 
@@ -434,25 +562,60 @@ impl<'a> Worker<'a> {
             }
             return;
         };
-        match self.dice.below(8) {
+        match self.dice.below(14) {
             0 => {
                 self.operate(&json!({"kind": "close", "issue": issue}), &["close", issue]);
             }
             1..4 => {
-                let does = json!({"kind": "label", "issue": issue, "text": text});
-                self.operate(&does, &["label", "add", issue, &text]);
+                let does = json!({"kind": "comment", "over": self.over(), "issue": issue, "text": text});
+                self.operate(&does, &["comment", issue, &text]);
+            }
+            4..6 => {
+                if self.set(issue, "labels", Some(&text), &json!(true), &["label", "add", issue, &text]) {
+                    self.load.labels.lock().expect("labels").push((issue.clone(), text));
+                }
+            }
+            6..8 => {
+                let Some((issue, label)) = take(&self.load.labels, &mut self.dice) else { return };
+                self.set(&issue, "labels", Some(&label), &json!(false), &["label", "rm", &issue, &label]);
+            }
+            8 => {
+                // Only on earlier issues, so that there is no cycle.
+                let before = known.iter().position(|one| one == issue).unwrap_or_default();
+                if before == 0 {
+                    return;
+                }
+                let on = self.dice.pick(&known[..before]).clone();
+                if self.set(issue, "dependencies", Some(&on), &json!(true), &["dep", "add", issue, &on]) {
+                    self.load.dependencies.lock().expect("dependencies").push((issue.clone(), on));
+                }
+            }
+            9 => {
+                let Some((issue, on)) = take(&self.load.dependencies, &mut self.dice) else { return };
+                self.set(&issue, "dependencies", Some(&on), &json!(false), &["dep", "rm", &issue, &on]);
+            }
+            10 | 11 => {
+                let name = if self.dice.percent(50) { &text } else { "" };
+                self.set(issue, "assignee", None, &json!(name), &["assign", issue, name]);
             }
             _ => {
-                let does = json!({"kind": "comment", "issue": issue, "text": text});
-                self.operate(&does, &["comment", issue, &text]);
+                let notes = if self.dice.percent(50) { &text } else { "" };
+                self.set(issue, "notes", None, &json!(notes), &["update", issue, "--notes", notes]);
             }
         }
     }
+
+    /// Sets a field of an issue, or adds an item to a list or removes it. Returns whether it was acknowledged.
+    fn set(&mut self, issue: &str, field: &str, item: Option<&str>, value: &Value, args: &[&str]) -> bool {
+        let does = json!({"kind": "set", "issue": issue, "field": field, "item": item, "value": value});
+        self.operate(&does, args).is_ok()
+    }
 }
 
-/// Returns the library that shifts the clock of a process.
-pub(crate) fn faketime() -> Option<PathBuf> {
-    let libraries = std::fs::read_dir("/usr/lib").into_iter().flatten().flatten().map(|entry| entry.path());
-    let dirs = libraries.chain([Path::new("/usr/lib").to_owned()]);
-    dirs.map(|dir| dir.join("faketime/libfaketime.so.1")).find(|file| file.is_file())
+/// Takes a random element out of a list.
+fn take<T>(list: &Mutex<Vec<T>>, dice: &mut Dice) -> Option<T> {
+    let mut list = list.lock().expect("a list");
+    let place = dice.below(list.len() as u64 + 1);
+    let place = usize::try_from(place).expect("an index");
+    (place < list.len()).then(|| list.swap_remove(place))
 }
