@@ -9,6 +9,7 @@ use crate::error::Result;
 use crate::id::Entropy;
 use crate::model::{NewEvent, Repository, Worktree};
 use crate::redact::Secrets;
+use crate::seeded::seeded_bug;
 use crate::store::Tx;
 use crate::time::Timestamp;
 
@@ -102,13 +103,17 @@ pub struct OpContext<'a> {
 impl OpContext<'_> {
     /// Appends an event in the caller's name and returns its sequence number.
     pub fn event(&mut self, kind: &'static str, subject: &str, data: Value) -> Result<u64> {
-        self.tx.event_append(&NewEvent {
+        let event = NewEvent {
             time: self.now,
             actor: self.caller.name().to_owned(),
             worktree_id: self.caller.worktree.id.clone(),
             kind,
             subject: subject.to_owned(),
             data,
-        })
+        };
+        if seeded_bug("event_twice") {
+            self.tx.event_append(&event)?;
+        }
+        self.tx.event_append(&event)
     }
 }

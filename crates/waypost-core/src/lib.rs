@@ -20,6 +20,7 @@ pub mod op;
 pub mod page;
 pub mod path_text;
 pub mod redact;
+pub mod seeded;
 pub mod store;
 pub mod tables;
 pub mod time;

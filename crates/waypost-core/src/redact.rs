@@ -6,6 +6,8 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
+use crate::seeded::seeded_bug;
+
 /// Stands for a secret.
 const REDACTED: &str = "[redacted]";
 /// Minimum size of a value of a variable: shorter ones are in other words too.
@@ -117,7 +119,7 @@ impl Secrets {
     /// Returns the text without secrets.
     pub fn redact<'a>(&self, text: &'a str) -> Cow<'a, str> {
         let spans = self.spans(text.as_bytes());
-        if spans.is_empty() {
+        if spans.is_empty() || seeded_bug("keep_secret") {
             return Cow::Borrowed(text);
         }
         let bytes = replace(text.as_bytes(), &spans);

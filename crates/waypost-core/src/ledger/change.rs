@@ -8,6 +8,7 @@ use super::issue::Issue;
 use super::record::Record;
 use super::vocabulary::{Category, DependencyKind, Statuses};
 use crate::error::{Error, Result};
+use crate::seeded::seeded_bug;
 use crate::time::Timestamp;
 
 /// The author of a change, and its time.
@@ -295,7 +296,9 @@ fn set_labels(record: &mut Record, edit: &Edit) -> Result<()> {
     let label_of = |item: &String| serde_json::from_str::<String>(item).ok();
     let mut after: Vec<String> = before
         .iter()
-        .filter(|item| label_of(item).is_none_or(|label| !edit.remove_labels.contains(&label)))
+        .filter(|item| {
+            seeded_bug("forget_removal") || label_of(item).is_none_or(|label| !edit.remove_labels.contains(&label))
+        })
         .cloned()
         .collect();
     for label in edit.add_labels.iter().filter(|label| !edit.remove_labels.contains(label)) {

@@ -15,6 +15,7 @@ use super::appended::{self, Change};
 use super::digest::digest;
 use super::record::{Key, Keys, Record};
 use crate::error::{Error, Result};
+use crate::seeded::seeded_bug;
 
 /// A longer line is kept but not parsed.
 pub const MAX_LINE_BYTES: usize = 16 * 1024 * 1024;
@@ -501,6 +502,7 @@ fn content_of(line: &[u8]) -> Content {
         Err(content) => content,
         Ok(Ok(Head { id: Some(id), is_other: false })) if !id.is_empty() => Content::Issue(id),
         Ok(Ok(_)) => Content::Other,
+        Ok(Err(error)) if error.is_eof() && seeded_bug("ignore_torn_line") => Content::Blank,
         Ok(Err(error)) => Content::Damaged(error.to_string()),
     }
 }

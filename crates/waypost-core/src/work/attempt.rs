@@ -6,6 +6,7 @@ use super::{lease, progress};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Lease, News, Notice, Task, TaskStatus, kind};
+use crate::seeded::seeded_bug;
 
 /// Maximum pause between two attempts.
 const MAX_BACKOFF_MS: u64 = 60 * 60 * 1000;
@@ -30,7 +31,7 @@ pub(crate) fn fail(cx: &mut OpContext<'_>, task: &Task, held: Option<Lease>, end
     }
     let mut after = task.clone();
     after.move_to(TaskStatus::Failed, cx.now)?;
-    after.attempts += 1;
+    after.attempts += if seeded_bug("count_attempt_twice") { 2 } else { 1 };
     after.error = Some(error.to_owned());
     let is_last = after.attempts >= after.max_attempts || end == End::Hopeless;
     let pause = match end {
@@ -81,7 +82,7 @@ pub(crate) fn complete(
     after.evidence = evidence;
     after.error = None;
     cx.change_task(kind::TASK_COMPLETED, task, &after, json!({ "agent": holder, "epoch": epoch }))?;
-    if let Some(issue) = &after.issue {
+    if let Some(issue) = after.issue.as_ref().filter(|_| !seeded_bug("forget_notice")) {
         // The notice is delivered to the ledger after the commit. If that fails, the next command delivers it.
         cx.tx.notice_put(&Notice {
             issue: issue.clone(),

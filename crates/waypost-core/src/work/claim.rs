@@ -13,6 +13,7 @@ use crate::model::{
     Agent, CandidateQuery, Candidates, DependencyKind, Lease, Reach, Task, TaskStatus, Workflow, WorkflowQuery,
     WorkflowStatus, kind,
 };
+use crate::seeded::seeded_bug;
 
 /// Maximum number of candidates in one page. The first candidate usually fits, so pages start small and grow.
 const MAX_PAGE: u32 = 50;
@@ -25,7 +26,7 @@ fn objection(cx: &mut OpContext<'_>, task: &Task, agent: &Agent) -> Result<Optio
     let missing: Vec<_> = task
         .capabilities
         .iter()
-        .filter(|capability| !agent.capabilities.contains(capability))
+        .filter(|capability| !agent.capabilities.contains(capability) && !seeded_bug("ignore_capability"))
         .map(String::as_str)
         .collect();
     if !missing.is_empty() {
@@ -48,7 +49,7 @@ fn parallel_limit(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Option<
     let Some(max) = workflow.max_parallel else { return Ok(None) };
     let counts = cx.tx.task_count(&workflow.id)?.into_iter();
     let running: u64 = counts.filter(|(status, _)| *status == TaskStatus::InProgress).map(|(_, count)| count).sum();
-    let is_full = running >= u64::from(max);
+    let is_full = running >= u64::from(max) && !seeded_bug("ignore_max_parallel");
     Ok(is_full.then(|| format!("would exceed the limit of {max} parallel tasks in {}", workflow.name)))
 }
 
@@ -380,6 +381,7 @@ pub(crate) fn blockers(cx: &mut OpContext<'_>, task: &Task) -> Result<Vec<Task>>
         if dependency.kind == DependencyKind::Blocks
             && let Some(blocker) = cx.tx.task_get(&dependency.depends_on)?
             && !blocker.status.satisfies()
+            && !seeded_bug("ignore_dependency")
         {
             blockers.push(blocker);
         }

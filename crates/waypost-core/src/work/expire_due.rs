@@ -6,6 +6,7 @@ use super::{attempt, find, lease};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{AgentStatus, DependencyKind, Lease, News, Notice, Task, TaskStatus, WorkflowStatus, kind};
+use crate::seeded::seeded_bug;
 use crate::time::Timestamp;
 
 /// Maximum number of agents, leases and tasks of each kind that one call handles.
@@ -13,7 +14,7 @@ const MAX_BATCH: u32 = 1_000;
 
 /// Marks silent agents offline, expires leases, requeues failed tasks and fails tasks that waited too long.
 pub(crate) fn expire_due(cx: &mut OpContext<'_>) -> Result<()> {
-    if cx.tx.due_count(cx.now)? == 0 {
+    if cx.tx.due_count(cx.now)? == 0 || seeded_bug("ignore_expiry") {
         return Ok(());
     }
     for mut agent in cx.tx.agent_list_silent(cx.now, MAX_BATCH)? {

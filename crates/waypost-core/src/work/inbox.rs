@@ -6,6 +6,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, MessageId, TaskId, WorkflowId};
 use crate::model::{Agent, Message, MessageKind, MessageState, Role, Urgency, kind};
+use crate::seeded::seeded_bug;
 use crate::time::Timestamp;
 
 /// Maximum size of a message.
@@ -54,6 +55,10 @@ pub(crate) fn send(cx: &mut OpContext<'_>, sender: &Agent, recipient: &AgentId, 
         id,
     };
     cx.tx.message_put(&message)?;
+    if seeded_bug("deliver_message_twice") {
+        let (id, number) = (MessageId::generate(cx.entropy), message.number + 1);
+        cx.tx.message_put(&Message { id, number, ..message.clone() })?;
+    }
     let data = json!({
         "sender": message.sender,
         "recipient": message.recipient,

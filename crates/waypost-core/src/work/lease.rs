@@ -6,6 +6,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Kind, Result};
 use crate::id::{AgentId, TaskId};
 use crate::model::{Agent, EventQuery, JobQuery, Lease, Role, Task, kind};
+use crate::seeded::seeded_bug;
 use crate::time::Timestamp;
 
 /// Default duration of an agent's lease on a task after each renewal.
@@ -37,7 +38,7 @@ pub(crate) fn grant(
     };
     ttl_ms.map_or(Ok(()), check_ttl)?;
     let before = cx.tx.lease_get(subject)?.map_or(0, |before| before.epoch);
-    let epoch = before.max(cx.tx.epoch_floor()?) + 1;
+    let epoch = before.max(cx.tx.epoch_floor()?) + u64::from(!seeded_bug("reuse_epoch"));
     let lease = Lease {
         subject: subject.to_owned(),
         holder: Some(agent.id.clone()),
@@ -105,6 +106,7 @@ pub(crate) fn renew(cx: &mut OpContext<'_>, lease: &mut Lease) -> Result<()> {
         let mut end = cx.now.plus(lease.ttl_ms);
         if let Some(last) = last_end(cx, lease).filter(|last| *last < end)
             && is_held_by_agent(cx, lease)?
+            && !seeded_bug("renew_for_ever")
         {
             end = last;
         }
@@ -162,7 +164,7 @@ pub(crate) fn require_among(
         return Err(lost(format!("the lease of {} on task {} expired at {}", agent.name, task.name, lease.deadline())));
     }
     match epoch {
-        Some(epoch) if epoch != lease.epoch => Err(lost(format!(
+        Some(epoch) if epoch != lease.epoch && !seeded_bug("skip_fence") => Err(lost(format!(
             "the lease on task {} has epoch {}, not {epoch}: it was lost and claimed again since",
             task.name, lease.epoch
         ))),

@@ -4,8 +4,8 @@ use waypost_core::Kind;
 use waypost_core::id::MessageId;
 use waypost_core::model::{AgentStatus, EventQuery, Message, Role};
 use waypost_core::op::{
-    AddRepository, BroadcastMessage, ClaimTask, ExpireDue, ListEvents, RemoveRepository, SendMessage, ShowAgent,
-    ShowWorkStatus,
+    AckMessage, AddRepository, BroadcastMessage, ClaimTask, ExpireDue, ListEvents, ListInbox, RemoveRepository,
+    SendMessage, ShowAgent, ShowWorkStatus,
 };
 use waypost_core::store::Store as _;
 use waypost_core::work::plan::Plan;
@@ -117,6 +117,24 @@ fn c7_only_a_shared_store_adds_repositories_and_removes_unreferenced_ones() {
     store.write(PERSON, RemoveRepository { repository: "repository 5".to_owned() }).unwrap_err();
     let error = store.write(PERSON, RemoveRepository { repository: "repository 1".to_owned() }).unwrap_err();
     assert_eq!(error.kind().exit_code(), 7, "the history refers to its worktree");
+}
+
+#[test]
+fn an_inbox_shows_a_message_until_it_is_acknowledged() {
+    let mut store = TestStore::new();
+    for name in ["ada", "bob"] {
+        store.write(PERSON, registration(Some(name), None)).unwrap();
+    }
+    let sent = store.write("ada", message("bob", "hello")).unwrap().id;
+    let inbox = |store: &mut TestStore| -> Vec<MessageId> {
+        let shown = store.write("bob", ListInbox { after: None, limit: 10, peek: false }).unwrap();
+        shown.messages.into_iter().map(|view| view.message.id).collect()
+    };
+    for _ in 0..2 {
+        assert_eq!(inbox(&mut store), [sent.clone()]);
+    }
+    store.write("bob", AckMessage { messages: vec![sent] }).unwrap();
+    assert_eq!(inbox(&mut store), []);
 }
 
 #[test]

@@ -8,8 +8,8 @@ use waypost_core::model::{Lease, News, ProcessIdentity, TaskStatus, WorkflowStat
 use waypost_core::op::{
     AddCheckpoint, AddJobRecord, AddTask, AddWorkflow, AnswerQuestion, AskQuestion, AssignTask, ClaimTask, Claimed,
     ExpireDue, FailTask, FinishJob, Heartbeat, IntroduceAgent, LeaseIssue, ListLeases, ListNotices, PauseWorkflow,
-    RecordJobStarted, RecordMerge, RegisterSupervisor, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow,
-    RetireAgent, ShowContext, ShowTask, ShowWorkflow, ShowWorkflowSummary, SkipTask, StartWorkflow,
+    RecordJobStarted, RecordMerge, RegisterAgent, RegisterSupervisor, RemoveTask, ReopenTask, ReplanWorkflow,
+    ResumeWorkflow, RetireAgent, ShowContext, ShowTask, ShowWorkflow, ShowWorkflowSummary, SkipTask, StartWorkflow,
 };
 use waypost_core::store::Store as _;
 use waypost_core::time::Timestamp;
@@ -522,6 +522,54 @@ fn an_agent_cannot_renew_a_lease_for_ever_and_a_person_can() {
         assert_eq!(bench.task("c").holder.as_deref(), Some("agent2"), "after {hour} hours");
     }
     bench.claim("agent3", "a").unwrap();
+}
+
+#[test]
+fn a_write_with_the_epoch_of_an_earlier_claim_is_refused() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a" }]));
+    let first = bench.claim("agent1", "a").unwrap().lease.epoch;
+    bench.0.set_now(3_600_000);
+    let second = bench.claim("agent1", "a").unwrap().lease.epoch;
+    assert!(second > first, "{second} after {first}");
+    let with = |epoch: u64| AddCheckpoint { epoch: Some(epoch), ..checkpoint("a", "still here") };
+    assert_eq!(bench.0.write("agent1", with(first)).unwrap_err().kind(), Kind::LeaseLost);
+    bench.0.write("agent1", with(second)).unwrap();
+}
+
+#[test]
+fn a_task_is_claimed_only_with_its_capabilities() {
+    let mut bench = Bench::new();
+    bench.start(&json!([{ "name": "a", "capabilities": ["rust"] }]));
+    assert_eq!(bench.claim("agent1", "a").unwrap_err().kind(), Kind::Conflict);
+    assert_eq!(bench.0.write("agent1", claim(None)).unwrap_err().kind(), Kind::NothingToDo);
+    let able = RegisterAgent { capabilities: Some(vec!["rust".to_owned()]), ..registration(Some("agent1"), None) };
+    bench.0.write(PERSON, able).unwrap();
+    bench.claim("agent1", "a").unwrap();
+}
+
+#[test]
+fn a_workflow_has_no_more_tasks_in_progress_than_it_allows() {
+    let mut bench = Bench::new();
+    let plan = Plan::from_value(json!([{ "name": "a" }, { "name": "b" }])).unwrap();
+    bench.0.write(PERSON, AddWorkflow { max_parallel: Some(1), ..workflow("w", plan) }).unwrap();
+    bench.claim("agent1", "a").unwrap();
+    assert_eq!(bench.claim("agent2", "b").unwrap_err().kind(), Kind::Conflict);
+    assert_eq!(bench.0.write("agent2", claim(None)).unwrap_err().kind(), Kind::NothingToDo);
+    bench.0.write("agent1", finish("a")).unwrap();
+    bench.claim("agent2", "b").unwrap();
+}
+
+#[test]
+fn a_key_belongs_to_one_request_and_runs_it_once() {
+    let mut bench = Bench::new();
+    let create = |name: &str| workflow(name, Plan::from_text("build: all of it").unwrap());
+    let first = bench.0.write_as(&person_in(1), Some("key"), create("w")).unwrap();
+    let events = bench.0.events().len();
+    let again = bench.0.write_as(&person_in(1), Some("key"), create("w")).unwrap();
+    assert_eq!((again, bench.0.events().len()), (first, events));
+    let other = bench.0.write_as(&person_in(1), Some("key"), create("other"));
+    assert_eq!(other.unwrap_err().kind(), Kind::Conflict);
 }
 
 #[test]

@@ -9,6 +9,7 @@ use crate::id::MessageId;
 use crate::model::{MessageState, kind};
 use crate::op::MessageView;
 use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
+use crate::seeded::seeded_bug;
 use crate::work::{agents, inbox};
 
 /// Acknowledges messages. The inbox no longer shows them.
@@ -44,7 +45,9 @@ impl StoreOperation for AckMessage {
                 messages.push(inbox::own(cx, &reader, id)?);
             }
         }
-        inbox::advance(cx, &mut messages, MessageState::Acted, kind::MESSAGE_ACTED)?;
+        if !seeded_bug("forget_ack") {
+            inbox::advance(cx, &mut messages, MessageState::Acted, kind::MESSAGE_ACTED)?;
+        }
         let messages = messages.into_iter().map(|message| MessageView::of(cx, message)).collect::<Result<_>>()?;
         Ok(Acked { messages, unread: cx.tx.message_count(&reader.id, cx.now)? })
     }

@@ -9,6 +9,7 @@ use crate::error::{Error, Result};
 use crate::id::CheckpointId;
 use crate::model::{Checkpoint, CheckpointKind, Lease, kind};
 use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
+use crate::seeded::seeded_bug;
 use crate::work::{agents, find, lease};
 
 /// Maximum size of a checkpoint.
@@ -102,7 +103,9 @@ impl StoreOperation for AddCheckpoint {
             worktree_id: cx.caller.worktree.id.clone(),
             created_at: cx.now,
         };
-        cx.tx.checkpoint_put(&checkpoint)?;
+        if !seeded_bug("lose_checkpoint") {
+            cx.tx.checkpoint_put(&checkpoint)?;
+        }
         held.stall_at = task.stall_timeout_ms.map(|timeout| cx.now.plus(timeout));
         lease::renew(cx, &mut held)?;
         lease::renew_own(cx, &leases, false)?;
