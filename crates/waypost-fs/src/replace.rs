@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use rustix::fs::OFlags;
+use waypost_core::seeded::seeded_bug;
 
 /// Replaces `path` with `content` durably: temporary file, fsync, rename, fsync of the directory.
 ///
@@ -24,8 +25,13 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         if let Ok(existing) = std::fs::metadata(&target) {
             file.set_permissions(existing.permissions())?;
         }
-        file.write_all(content)?;
-        file.sync_all()?;
+        let written = file.write_all(content);
+        if !seeded_bug("swallow_write_error") {
+            written?;
+        }
+        if !seeded_bug("skip_fsync") {
+            file.sync_all()?;
+        }
         std::fs::rename(&temporary, &target)?;
         sync_dir(&target)
     })();
@@ -38,6 +44,9 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
 
 /// Syncs the directory of `path`, so that its names survive a power cut.
 pub fn sync_dir(path: &Path) -> io::Result<()> {
+    if seeded_bug("skip_dir_sync") {
+        return Ok(());
+    }
     File::open(parent(path))?.sync_all()
 }
 
