@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
 use waypost_core::clock::Clock;
+use waypost_core::seeded::seeded_bug;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, FileLock, create_private_dir, network_file_system, sync_dir};
 
@@ -274,6 +275,9 @@ fn connect(path: &Path, options: Options) -> Result<Connection> {
             PRAGMA temp_store = MEMORY;",
         )
         .map_err(failed())?;
+    if seeded_bug("unsynced_store") {
+        connection.execute_batch("PRAGMA synchronous = NORMAL").map_err(failed())?;
+    }
     #[cfg(target_os = "macos")]
     connection.execute_batch("PRAGMA fullfsync = ON; PRAGMA checkpoint_fullfsync = ON;").map_err(failed())?;
     Ok(connection)

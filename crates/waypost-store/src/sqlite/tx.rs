@@ -6,6 +6,7 @@ use rusqlite::types::{ToSqlOutput, Value, ValueRef};
 use rusqlite::{ToSql, Transaction};
 use waypost_core::Result;
 use waypost_core::clock::{Clock, Reading};
+use waypost_core::seeded::seeded_bug;
 use waypost_fs::FileLock;
 
 use super::{SqliteStore, error, open, reserve};
@@ -47,12 +48,15 @@ impl Database for SqliteTx<'_> {
 
     fn commit(self: Box<Self>) -> Result<()> {
         let SqliteTx { transaction, gate, store, path, .. } = *self;
+        if seeded_bug("acknowledge_before_commit") {
+            return Ok(());
+        }
         transaction.commit().map_err(error::at_commit(path))?;
         if gate.is_none() {
             return Ok(());
         }
         // Checked after the commit: if the file was moved before, the write went into the moved file.
-        if !store.is_current() {
+        if !store.is_current() && !seeded_bug("commit_into_lost_file") {
             return Err(open::replaced(&store.named)
                 .hint("the write may be in the file that was moved; repeat it with the same idempotency key")
                 .outcome_unknown());

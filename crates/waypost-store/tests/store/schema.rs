@@ -222,3 +222,11 @@ fn the_log_stays_short_for_short_and_long_lived_processes() {
     let longest = (0..1_000).map(|_| append(&mut long_lived)).max().unwrap();
     assert!((1_900 * 4_096..2_100 * 4_200).contains(&longest), "while a process keeps it open: {longest}");
 }
+
+#[test]
+fn a_store_syncs_every_commit() {
+    let dir = tempfile::tempdir().unwrap();
+    let store = SqliteStore::open(&dir.path().join("state.db"), sqlite::Options::default(), Box::new(clock())).unwrap();
+    let settings = store.info().unwrap().settings;
+    assert!(settings.contains(&("synchronous", "full".to_owned())), "{settings:?}");
+}
