@@ -54,7 +54,7 @@ pub(crate) fn measure(packages: &[&str]) -> Result {
 }
 
 /// Returns the programs that cargo built, from its messages.
-fn executables(messages: &str) -> Vec<PathBuf> {
+pub(crate) fn executables(messages: &str) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = Vec::new();
     for line in messages.lines().filter(|line| line.contains("\"compiler-artifact\"")) {
         let Ok(message) = data::json(line) else { continue };

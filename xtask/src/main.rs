@@ -17,6 +17,7 @@ mod graph;
 mod packages;
 mod picture;
 mod requirements;
+mod seeded;
 mod sql;
 mod structure;
 mod tidy;
@@ -27,7 +28,7 @@ Usage: cargo xtask COMMAND
 
   test [FILTER]    install the test tools, check formatting, lints and docs, run all tests, the fuzz targets and a short torture
   test --without PART  the same without a part of the torture, e.g. power, which needs root
-  ci               test, then the first command of the README and the benchmarks of start-up, ledgers and stores
+  ci               test, then seeded, the first command of the README and the benchmarks of start-up, ledgers and stores
   torture          run the real binary under kills, faults, races and power cuts for 30 minutes, then tests at full size
   bench            measure start-up, relative to a trivial program
   bench ledger     measure commands on ledgers of up to 100,000 issues
@@ -50,10 +51,11 @@ Usage: cargo xtask COMMAND
   dist             build the release: an archive, packages for Debian, npm and PyPI, an SBOM and checksums in target/packages/
   fuzz [--seconds N] [TARGET]  run the fuzz targets, each for a minute if no time is given
   fuzz --test [TARGET]  run them with the inputs of every test run
+  seeded [NAME]    plant the defects of crates/waypost-testkit/seeded-bugs.md one by one; fails if a test does not notice one
   tidy             check the house rules alone: structure, words, files, the code map, links and the tests of requirements
 
-Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, races, faults, kills, power,
-postgres, clock and sizes: tests at full size
+Options of torture: --minutes N, --seed N, --only PART, --without PART; the parts are storm, serve, jobs, races, faults,
+kills, power, postgres, clock and sizes: tests at full size
 Options of bench: --enforce fails on a missed bar, --rounds N measures at most N times, --only TEXT measures the rows whose
 names contain the text, --quick uses less data, --profile NAME measures programs of another profile than dist";
 
@@ -86,6 +88,8 @@ fn main() -> ExitCode {
         ["coverage", packages @ ..] => coverage::measure(packages),
         ["dist"] => dist::build(),
         ["fuzz", options @ ..] => fuzz::Options::parse(options).and_then(|options| fuzz::fuzz(&options)),
+        ["seeded"] => seeded::check(""),
+        ["seeded", name] => seeded::check(name),
         ["tidy"] => tidy::check(&root()),
         _ => Err(USAGE.to_owned()),
     };
@@ -164,6 +168,7 @@ fn check() -> Result {
 
 fn ci() -> Result {
     test(&[])?;
+    seeded::check("")?;
     run(&mut cargo(["run", "--release", "--locked", "--", "demo"]))?;
     for (_, subject) in bench::ENFORCED {
         bench::measure(&bench::Options { subject, enforce: true, ..bench::Options::default() })?;
