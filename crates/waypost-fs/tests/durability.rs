@@ -1,4 +1,5 @@
 //! The order of system calls that makes a replacement durable, as the kernel sees it.
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::path::Path;
 use std::process::Command;
@@ -18,7 +19,7 @@ fn traced(test: &str) -> Option<Vec<String>> {
     strace.args(["-f", "-y", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "-o"]).arg(&trace);
     strace.arg(std::env::current_exe().unwrap()).args(["--exact", test]).env(MARK, dir.path());
     assert!(strace.output().unwrap().status.success(), "{test} fails under strace");
-    let text = std::fs::read_to_string(trace).unwrap();
+    let calls = std::fs::read_to_string(trace).unwrap();
     let call = |line: &str| {
         let (call, rest) = line.split_once(' ')?.1.trim_start().split_once('(')?;
         let what = if call.contains("sync") {
@@ -28,7 +29,7 @@ fn traced(test: &str) -> Option<Vec<String>> {
         };
         Some(what.to_owned())
     };
-    Some(text.lines().filter_map(call).collect())
+    Some(calls.lines().filter_map(call).collect())
 }
 
 fn dir() -> std::path::PathBuf {
@@ -55,8 +56,8 @@ fn a_new_version_is_synced_before_it_gets_its_name_and_the_name_afterwards() {
 
 #[test]
 fn a_replacement_that_cannot_be_written_is_an_error_and_keeps_the_old_content() {
-    let test = "a_replacement_that_cannot_be_written_is_an_error_and_keeps_the_old_content";
     const MARK: &str = "WAYPOST_TEST_LIMITED";
+    let test = "a_replacement_that_cannot_be_written_is_an_error_and_keeps_the_old_content";
     let Some(file) = std::env::var_os(MARK) else {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("file");

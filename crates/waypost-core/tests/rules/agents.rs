@@ -131,7 +131,7 @@ fn an_inbox_shows_a_message_until_it_is_acknowledged() {
         shown.messages.into_iter().map(|view| view.message.id).collect()
     };
     for _ in 0..2 {
-        assert_eq!(inbox(&mut store), [sent.clone()]);
+        assert_eq!(inbox(&mut store), std::slice::from_ref(&sent));
     }
     store.write("bob", AckMessage { messages: vec![sent] }).unwrap();
     assert_eq!(inbox(&mut store), []);

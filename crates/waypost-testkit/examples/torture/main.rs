@@ -129,9 +129,9 @@ fn main() -> ExitCode {
         if tally.rounds == 0 && tally.violations.is_empty() {
             tally.violation(format!("{}: the time was too short for one round", part.name));
         }
-        let least = f64::from(part.least) * start.elapsed().as_secs_f64() / 60.0;
-        if tally.acknowledged < least as u64 {
-            tally.violation(format!("{}: fewer than {least:.0} writes were acknowledged", part.name));
+        let least = u64::from(part.least) * start.elapsed().as_secs() / 60;
+        if tally.acknowledged < least {
+            tally.violation(format!("{}: fewer than {least} writes were acknowledged", part.name));
         }
         println!("{}: {tally} in {:.0?}", part.name, start.elapsed());
         results.push((part.name, tally));

@@ -426,7 +426,7 @@ fn mcp_requests(does: &Value) -> String {
         json!({"jsonrpc": "2.0", "method": "notifications/initialized"}),
         json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {"name": tool, "arguments": arguments}}),
     ];
-    messages.iter().map(|message| format!("{message}\n")).collect()
+    messages.map(|message| message.to_string() + "\n").concat()
 }
 
 /// Returns the answer to the call over MCP, with the exit code that a command would have.
