@@ -217,7 +217,7 @@ pub(crate) const CASES: &[Case] = &[
         effect: |scene, token, args| on_issue(scene, &args[2], |issue| !contains(&issue["labels"], None, token)),
     },
     Case {
-        name: "assign nobody",
+        name: "unassign",
         prepare: |scene, token| {
             let issue = scene.issue(token);
             scene.way(&["assign", &issue, token]);
