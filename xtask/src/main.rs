@@ -169,7 +169,7 @@ fn check() -> Result {
 fn ci() -> Result {
     test(&[])?;
     seeded::check("")?;
-    run(&mut cargo(["run", "--release", "--locked", "--", "demo"]))?;
+    run(&mut cargo(["run", "--locked", "--", "demo"]))?;
     for (_, subject) in bench::ENFORCED {
         bench::measure(&bench::Options { subject, enforce: true, ..bench::Options::default() })?;
     }

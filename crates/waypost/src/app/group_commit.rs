@@ -138,7 +138,7 @@ impl GroupCommit {
         self.queue(entry, call, Box::new(move |reply| drop(sender.send(reply))));
         match entry.about.effect {
             Effect::Read => readers::receive(&receiver, readers::READ_TIMEOUT),
-            Effect::Write => receiver.recv().unwrap_or_else(|_| Err(readers::thread_gone_error())),
+            Effect::Write => receiver.recv().unwrap_or_else(|_| Err(readers::no_answer_error())),
         }
     }
 
@@ -333,7 +333,7 @@ impl GroupCommit {
             Err(error) if error.kind() != Kind::Unavailable => return Err(error),
             _ => {}
         }
-        read(false)?.ok_or_else(readers::thread_gone_error)
+        read(false)?.ok_or_else(readers::no_answer_error)
     }
 
     /// Checks whether the store can be written, and then whether it can be read: a reader sees damage and errors of the

@@ -1,5 +1,6 @@
 //! The reader threads, each with a session of its own.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, SyncSender, TrySendError, channel, sync_channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -77,7 +78,7 @@ impl Readers {
     pub(super) fn wait(&self, last: u64, timeout: Duration) -> Result<()> {
         let (sender, receiver) = channel();
         let waiter = self.waiter.lock().unwrap_or_else(PoisonError::into_inner);
-        waiter.send((last, timeout, sender)).map_err(|_| thread_gone_error())?;
+        waiter.send((last, timeout, sender)).map_err(|_| no_answer_error())?;
         drop(waiter);
         receive(&receiver, timeout + READ_TIMEOUT)
     }
@@ -98,7 +99,7 @@ fn send(queue: &SyncSender<Job>, job: Job) {
     match queue.try_send(job) {
         Ok(()) => {}
         Err(TrySendError::Full(job)) => drop(job(Err(overloaded_error()))),
-        Err(TrySendError::Disconnected(job)) => drop(job(Err(thread_gone_error()))),
+        Err(TrySendError::Disconnected(job)) => drop(job(Err(no_answer_error()))),
     }
 }
 
@@ -107,7 +108,7 @@ pub(super) fn receive<T>(answers: &Receiver<Result<T>>, timeout: Duration) -> Re
     match answers.recv_timeout(timeout) {
         Ok(answer) => answer,
         Err(RecvTimeoutError::Timeout) => Err(Error::unavailable("the store did not answer in time")),
-        Err(RecvTimeoutError::Disconnected) => Err(thread_gone_error()),
+        Err(RecvTimeoutError::Disconnected) => Err(no_answer_error()),
     }
 }
 
@@ -120,8 +121,14 @@ pub(super) fn overloaded_error() -> Error {
     Error::unavailable("too many pending requests").hint("try again in a moment").transient()
 }
 
-pub(super) fn thread_gone_error() -> Error {
-    Error::internal("a thread of the server has ended")
+pub(super) fn no_answer_error() -> Error {
+    Error::internal("the request ended without an answer").hint("the error output of the server says why")
+}
+
+/// Runs a part of a request. A panic becomes an error of this request, and the thread goes on. What `work` used must be
+/// opened again: the panic may have left it half changed.
+pub(super) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(no_answer_error()))
 }
 
 fn run_jobs(place: &Place, jobs: &Mutex<Receiver<Job>>) {
@@ -129,17 +136,18 @@ fn run_jobs(place: &Place, jobs: &Mutex<Receiver<Job>>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
-        let opened = match session.take() {
-            Some(open) => Ok(open),
-            None => Session::open(place.clone()),
-        };
-        match opened {
-            Ok(mut open) => {
-                if job(Ok(&mut open)) {
-                    session = Some(open);
-                }
-            }
-            Err(error) => drop(job(Err(error))),
+        let open = session.take();
+        session = catch_panic(|| Ok(run_job(place, open, job))).unwrap_or_default();
+    }
+}
+
+/// Runs a job. Returns the session if it is still usable.
+fn run_job(place: &Place, session: Option<Session>, job: Job) -> Option<Session> {
+    match session.map_or_else(|| Session::open(place.clone()), Ok) {
+        Ok(mut open) => job(Ok(&mut open)).then_some(open),
+        Err(error) => {
+            job(Err(error));
+            None
         }
     }
 }
@@ -147,11 +155,9 @@ fn run_jobs(place: &Place, jobs: &Mutex<Receiver<Job>>) {
 fn wait(place: &Place, requests: &Receiver<Wait>) {
     let mut session: Option<Session> = None;
     for (last, timeout, sender) in requests {
-        let opened = match session.take() {
-            Some(open) => Ok(open),
-            None => Session::open(place.clone()),
-        };
-        let answer = opened.and_then(|mut open| {
+        let open = session.take();
+        let answer = catch_panic(|| {
+            let mut open = open.map_or_else(|| Session::open(place.clone()), Ok)?;
             open.store()?.wait(last, timeout)?;
             session = Some(open);
             Ok(())
@@ -167,14 +173,30 @@ mod tests {
     use super::*;
     use crate::place::Request;
 
-    #[test]
-    fn reads_are_answered_while_steps_of_writes_wait() {
-        let sandbox = Sandbox::new("");
+    /// Returns the readers of a new store.
+    fn readers(sandbox: &Sandbox) -> Readers {
         let cwd = sandbox.git_repo("repo");
         let variables = [("HOME", sandbox.path("home").into_os_string())].into_iter().collect();
         let place = Place::resolve(Request { cwd, variables, ..Request::default() }).unwrap();
         drop(Session::create(place.clone()).unwrap());
-        let readers = Readers::start(&place, READER_THREADS).unwrap();
+        Readers::start(&place, READER_THREADS).unwrap()
+    }
+
+    #[test]
+    fn requests_that_panic_get_an_error_and_leave_the_readers_running() {
+        let sandbox = Sandbox::new("");
+        let readers = readers(&sandbox);
+        for _ in 0..2 * READER_THREADS {
+            let answer: Result<()> = readers.run(|_| panic!("a defect"));
+            assert_eq!(answer.unwrap_err().kind(), Kind::Internal);
+        }
+        assert!(readers.run(|session| waypost_core::engine::is_due(session.store()?)).is_ok());
+    }
+
+    #[test]
+    fn reads_are_answered_while_steps_of_writes_wait() {
+        let sandbox = Sandbox::new("");
+        let readers = readers(&sandbox);
         let (started, starts) = channel();
         let (release, released) = channel::<()>();
         let released = Arc::new(Mutex::new(released));

@@ -3,7 +3,7 @@
 //! A refused request rolls back only its own step. Most refused requests have written nothing, so the first attempt
 //! sets no savepoints; if a step must be rolled back, the writer repeats the batch with savepoints. Any other error
 //! rolls back the whole transaction, and the writer then runs each request in a transaction of its own: no request
-//! fails because of another.
+//! fails because of another. A panic counts as such an error.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -18,7 +18,7 @@ use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
 
 use super::metrics::Measure;
-use super::readers::{overloaded_error, spawn, thread_gone_error};
+use super::readers::{catch_panic, no_answer_error, overloaded_error, spawn};
 use crate::place::Place;
 use crate::session::Session;
 use crate::system::SystemEntropy;
@@ -108,7 +108,7 @@ impl Writer {
         match self.queue.try_send(work) {
             Ok(()) => {}
             Err(TrySendError::Full(work)) => work.fail(overloaded_error()),
-            Err(TrySendError::Disconnected(work)) => work.fail(thread_gone_error()),
+            Err(TrySendError::Disconnected(work)) => work.fail(no_answer_error()),
         }
     }
 
@@ -138,8 +138,9 @@ fn run(place: &Place, work: &Receiver<Work>, counts: &Counts) {
         match opened {
             Ok(mut open) => match open.store() {
                 Ok(store) => {
-                    process_batch(store, batch, counts);
-                    session = Some(open);
+                    if process_batch(store, batch, counts) {
+                        session = Some(open);
+                    }
                 }
                 Err(error) => fail_all(batch, &error),
             },
@@ -148,8 +149,8 @@ fn run(place: &Place, work: &Receiver<Work>, counts: &Counts) {
     }
 }
 
-/// Runs the writes, then answers the probes with the state after them.
-fn process_batch(store: &mut dyn Store, batch: Vec<Work>, counts: &Counts) {
+/// Runs the writes, then answers the probes with the state after them. Returns whether the store is still usable.
+fn process_batch(store: &mut dyn Store, batch: Vec<Work>, counts: &Counts) -> bool {
     let (mut requests, mut probes) = (Vec::new(), Vec::new());
     for work in batch {
         match work {
@@ -157,11 +158,13 @@ fn process_batch(store: &mut dyn Store, batch: Vec<Work>, counts: &Counts) {
             Work::Probe(probe) => probes.push(probe),
         }
     }
+    let mut is_usable = true;
     if !requests.is_empty() {
         counts.requests.fetch_add(requests.len() as u64, Ordering::Relaxed);
         let began = Instant::now();
-        let transactions = write(store, requests);
-        counts.transactions.fetch_add(transactions, Ordering::Relaxed);
+        let written = write(store, requests);
+        is_usable = !written.has_defect;
+        counts.transactions.fetch_add(written.transactions, Ordering::Relaxed);
         counts.micros.fetch_add(micros(began.elapsed()), Ordering::Relaxed);
     }
     if !probes.is_empty() {
@@ -171,6 +174,7 @@ fn process_batch(store: &mut dyn Store, batch: Vec<Work>, counts: &Counts) {
             probe(found.clone());
         }
     }
+    is_usable
 }
 
 fn micros(time: Duration) -> u64 {
@@ -183,8 +187,16 @@ fn fail_all(batch: Vec<Work>, error: &Error) {
     }
 }
 
-/// Runs the writes and answers each request. Returns the number of transactions.
-fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
+/// What a batch of writes took.
+struct Written {
+    transactions: u64,
+    /// Whether an internal error occurred, such as a panic: the store must be opened again.
+    has_defect: bool,
+}
+
+/// Runs the writes and answers each request.
+fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> Written {
+    let mut has_defect = false;
     if store.is_remote() {
         // A retry after a lost connection needs a key, so that it is not applied twice.
         for request in batch.iter_mut().filter(|request| request.key.is_none()) {
@@ -196,12 +208,13 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
             Ok(None) => run_in_one_transaction(store, &batch, Undo::Steps),
             answers => answers,
         };
+        has_defect = is_defect(&answers);
         match answers {
             Ok(Some(answers)) => {
                 for (request, answer) in batch.into_iter().zip(answers) {
                     (request.reply)(answer);
                 }
-                return 1;
+                return Written { transactions: 1, has_defect };
             }
             // The commit may have succeeded: only requests with a key can be retried.
             Err(error) if error.is_outcome_unknown() => {
@@ -214,11 +227,18 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> u64 {
             _ => {}
         }
     }
-    let count = batch.len() as u64;
+    let transactions = batch.len() as u64;
     for Request { entry, caller, arguments, key, reply } in batch {
-        reply(engine::write_json(store, &caller, &mut SystemEntropy, key.as_deref(), entry, &arguments));
+        let answer =
+            catch_panic(|| engine::write_json(store, &caller, &mut SystemEntropy, key.as_deref(), entry, &arguments));
+        has_defect |= is_defect(&answer);
+        reply(answer);
     }
-    count
+    Written { transactions, has_defect }
+}
+
+fn is_defect<T>(result: &Result<T>) -> bool {
+    matches!(result, Err(error) if error.kind() == Kind::Internal)
 }
 
 /// Whether single steps of a transaction can be rolled back.
@@ -243,7 +263,8 @@ fn run_in_one_transaction(
             transaction.mark()?;
         }
         let before = transaction.writes();
-        let answer = transaction.step_json(caller, &mut SystemEntropy, key.as_deref(), entry, arguments);
+        let answer =
+            catch_panic(|| transaction.step_json(caller, &mut SystemEntropy, key.as_deref(), entry, arguments));
         match &answer {
             Err(error) if !is_refusal(error.kind()) => return Err(error.clone()),
             Err(_) if transaction.writes() == before => {}
@@ -278,10 +299,10 @@ mod tests {
 
     use serde_json::json;
     use waypost_core::clock::FixedClock;
-    use waypost_core::context::Standing;
+    use waypost_core::context::{OpContext, Standing};
     use waypost_core::id::{RepositoryId, WorktreeId};
     use waypost_core::model::{Repository, Vcs, WorkflowQuery, Worktree};
-    use waypost_core::op::TABLE;
+    use waypost_core::op::{self, AddWorkflow, Effect, Operation, StoreOperation, TABLE};
     use waypost_core::time::Timestamp;
     use waypost_store::sqlite::{self, SqliteStore};
     use waypost_testkit::memory::MemoryStore;
@@ -354,15 +375,56 @@ mod tests {
         .into_iter()
         .map(|(name, arguments, key)| request(name, arguments, key))
         .unzip();
-        assert_eq!(write(store, requests), 1);
+        assert_eq!(write(store, requests).transactions, 1);
         let answers: Vec<_> = answers.iter().map(|answer| answer.recv().unwrap()).collect();
         let kinds: Vec<_> = answers.iter().map(|answer| answer.as_ref().err().map(Error::kind)).collect();
         assert_eq!(kinds, [None, Some(Kind::NotFound), None, None, Some(Kind::Invalid), Some(Kind::Invalid)]);
         assert_eq!(answers[2].as_ref().unwrap(), answers[3].as_ref().unwrap(), "the same key gives the same answer");
+        assert_eq!(workflows(store), ["one", "two"]);
+    }
+
+    fn workflows(store: &mut dyn Store) -> Vec<String> {
         let query = WorkflowQuery { limit: 9, ..WorkflowQuery::default() };
         let workflows = store.begin_read().unwrap().workflow_list(&query).unwrap();
         let mut names: Vec<_> = workflows.into_iter().map(|workflow| workflow.name).collect();
         names.sort();
-        assert_eq!(names, ["one", "two"]);
+        names
+    }
+
+    /// An operation with a defect: it panics after it has written.
+    #[derive(Clone, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
+    struct WriteAndPanic {
+        write: AddWorkflow,
+    }
+
+    impl Operation for WriteAndPanic {
+        const NAME: &'static str = "write_and_panic";
+        const SUMMARY: &'static str = "Writes and panics";
+        const EFFECT: Effect = Effect::Write;
+        type Answer = ();
+    }
+
+    impl StoreOperation for WriteAndPanic {
+        fn run(self, cx: &mut OpContext<'_>) -> Result<()> {
+            self.write.run(cx)?;
+            panic!("a defect")
+        }
+    }
+
+    #[test]
+    fn a_request_that_panics_writes_nothing_and_fails_no_other_of_its_batch() {
+        static PANICS: OperationEntry = op::entry::<WriteAndPanic>();
+        let sandbox = waypost_testkit::Sandbox::new("");
+        let clock = Box::new(FixedClock(Timestamp::from_millis(1_000)));
+        let mut store = SqliteStore::open(&sandbox.path("state.db"), sqlite::Options::default(), clock).unwrap();
+        let (one, first) = request("add_workflow", json!({ "name": "one" }), None);
+        let (mut panics, failed) = request("add_workflow", json!({ "write": { "name": "lost" } }), None);
+        panics.entry = &PANICS;
+        let (two, second) = request("add_workflow", json!({ "name": "two" }), None);
+        let written = write(&mut store, vec![one, panics, two]);
+        assert!(written.has_defect, "the store is opened again");
+        assert_eq!(failed.recv().unwrap().unwrap_err().kind(), Kind::Internal);
+        assert!(first.recv().unwrap().is_ok() && second.recv().unwrap().is_ok());
+        assert_eq!(workflows(&mut store), ["one", "two"]);
     }
 }

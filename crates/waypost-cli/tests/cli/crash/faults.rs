@@ -121,7 +121,7 @@ fn a_commit_that_could_not_be_synced_is_not_reported_as_without_effect() {
     let repo = busy_repo(&sandbox);
     let log = repo.join(".git/waypost/state.db-wal");
     let create = ["workflow", "create", "v", "--plan", "plan.yaml", "--key", "k"];
-    let run = way_with_disk_error(&sandbox, &repo, "fdatasync", &log, &create).fails(8);
+    let run = way_with_disk_error(&sandbox, &repo, "fsync,fdatasync", &log, &create).fails(8);
     assert!(run.stderr.contains("the write may be in the store") && !run.stderr.contains("try again"), "{run:?}");
     assert_eq!(sandbox.way(&repo, create).code, 0);
     let workflows = sandbox.way(&repo, ["workflow", "list", "--json"]).data();
@@ -211,8 +211,10 @@ fn an_error_after_the_removal_of_a_workspace_says_that_it_is_removed() {
     let shown = sandbox.way(&repo, ["ws", "new", "--json"]).data();
     let (workspace, path) = (shown["id"].as_str().unwrap(), PathBuf::from(shown["path"].as_str().unwrap()));
     // The second transaction records the removal.
-    let inject = "inject=fdatasync:error=EIO:when=2+";
-    let traced = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fdatasync", "-e", inject];
+    let inject = "inject=fsync,fdatasync:error=EIO:when=2+";
+    let log = repo.join(".git/waypost/state.db-wal");
+    let traced = ["strace", "-f", "-qq", "-o", "/dev/null", "-e", "trace=fsync,fdatasync", "-e", inject, "-P"];
+    let traced = [&traced[..], &[log.to_str().unwrap()]].concat();
     let run = way_through(&sandbox, &repo, &traced, &["ws", "rm", workspace]).fails(8);
     assert!(run.stderr.contains("the workspace is removed, and the next command records that"), "{run:?}");
     assert!(!path.exists());
