@@ -11,8 +11,6 @@ pub(crate) trait Data {
     fn text_of(&self, key: &str) -> &str;
     /// Returns the elements of the list of a key; a missing one has none.
     fn list_of(&self, key: &str) -> &[Value];
-    /// Returns the texts in the list of a key.
-    fn texts_of(&self, key: &str) -> Vec<&str>;
 }
 
 impl Data for Value {
@@ -22,10 +20,6 @@ impl Data for Value {
 
     fn list_of(&self, key: &str) -> &[Value] {
         self[key].as_array().map(Vec::as_slice).unwrap_or_default()
-    }
-
-    fn texts_of(&self, key: &str) -> Vec<&str> {
-        self.list_of(key).iter().filter_map(Value::as_str).collect()
     }
 }
 

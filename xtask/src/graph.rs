@@ -22,8 +22,6 @@ pub(crate) struct Package {
     pub(crate) dir: std::path::PathBuf,
     /// The registry or repository it comes from. None for packages of the workspace.
     pub(crate) source: Option<String>,
-    /// The requirements of versions of its dependencies on registries, with their names.
-    pub(crate) requirements: Vec<(String, String)>,
     /// The packages it depends on by id, and whether the program needs them: not only its tests.
     dependencies: Vec<(String, bool)>,
 }
@@ -32,23 +30,6 @@ impl Package {
     /// Returns its name and version.
     pub(crate) fn key(&self) -> (String, String) {
         (self.name.clone(), self.version.clone())
-    }
-}
-
-#[cfg(test)]
-impl Package {
-    pub(crate) fn for_test(name: &str, version: &str, license: &str, source: Option<&str>) -> Package {
-        Package {
-            name: name.to_owned(),
-            version: version.to_owned(),
-            license: license.to_owned(),
-            description: String::new(),
-            repository: String::new(),
-            dir: std::path::PathBuf::new(),
-            source: source.map(str::to_owned),
-            requirements: Vec::new(),
-            dependencies: Vec::new(),
-        }
     }
 }
 
@@ -83,10 +64,6 @@ impl Graph {
             let dependencies = node.list_of("deps").iter().map(|dependency| {
                 (dependency.text_of("pkg").to_owned(), dependency.list_of("dep_kinds").iter().any(is_needed))
             });
-            let on_registries = |dependency: &&Value| dependency["path"].is_null();
-            let requirements = package.list_of("dependencies").iter().filter(on_registries);
-            let requirement =
-                |dependency: &Value| (dependency.text_of("name").to_owned(), dependency.text_of("req").to_owned());
             let manifest = Path::new(package.text_of("manifest_path"));
             let package = Package {
                 name: package.text_of("name").to_owned(),
@@ -96,7 +73,6 @@ impl Graph {
                 repository: package.text_of("repository").to_owned(),
                 dir: manifest.parent().unwrap_or(manifest).to_owned(),
                 source: package["source"].as_str().map(str::to_owned),
-                requirements: requirements.map(requirement).collect(),
                 dependencies: dependencies.collect(),
             };
             packages.insert(id.to_owned(), package);

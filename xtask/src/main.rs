@@ -4,53 +4,49 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-mod api;
 mod bench;
-mod book;
-mod coverage;
 mod data;
-mod deny;
 mod dist;
 mod fuzz;
 mod generators;
 mod graph;
 mod packages;
+mod pages;
 mod picture;
 mod requirements;
 mod seeded;
 mod sql;
 mod structure;
 mod tidy;
+mod tiers;
 mod tools;
+
+use tiers::Tier;
 
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
 
-  test [FILTER]    install the test tools, check formatting, lints and docs, run all tests, the fuzz targets and a short torture
-  test --without PART  the same without a part of the torture, e.g. power, which needs root
-  ci               test, then seeded, the first command of the README and the benchmarks of start-up, ledgers and stores
+  test             install the test tools, check formatting, lints and docs, and run the tests that must hold at every change
+  test FILTER      run the tests whose name contains a word
+  ci               test, then the other tests, the fuzz targets, planted defects, a short torture, tests at full size, the
+                   first command of the README, and all benchmarks in their quick form, with twice the limit of each bar
+  ci --without PART  the same without a part of the torture, e.g. power, which needs root
   torture          run the real binary under kills, faults, races and power cuts for 30 minutes, then tests at full size
   bench            measure start-up, relative to a trivial program
   bench ledger     measure commands on ledgers of up to 100,000 issues
   bench store      measure operations on stores of up to 1,000,000 tasks, on SQLite and PostgreSQL
-  bench server     measure operations over HTTP with up to 150 clients, and the memory of the server
+  bench server     measure writes over HTTP with up to 150 clients, and the memory of the server
   bench workspace  measure workspaces of a repository of 20,000 files
   bench dashboard  measure the dashboard in Chromium with 1,000 tasks and 10,000 issues
-  bench all        all of these in about 20 minutes; writes the results into docs/performance.md, and plots of them
-  bench all --quick  the same with less data in 2 minutes; writes into target/bench/quick/
-  bench page       write that page again from the results of the last run
-  docs             regenerate docs/commands.md, docs/api.txt and the expected outputs of tests, build the guide and the API docs
-  docs --book      build the guide alone, into target/book/
+  bench all        all of these in about 20 minutes; writes the results into docs/performance.md
+  bench all --quick  the same with less data in some minutes; writes into target/bench/quick/
+  docs             regenerate docs/commands.md and the expected outputs of tests, and build the API docs
   picture          draw docs/images/tour.svg, the session of docs/tour.md
   screenshots      photograph the dashboard for docs/dashboard.md
   screenshots DIR DATA  photograph all its screens into a directory; DATA is empty, normal or huge
-  api              regenerate docs/api.txt alone, the public items of the library
-  coverage [PACKAGE...]  measure which lines the tests run; fails below 80 % of all
-  deny             check the dependencies against deny.toml: licences, duplicates, sources; with cargo-deny, if it is installed
-  deny --advisories DIR  and compare them with a RustSec database in a directory
   dist             build the release: an archive, packages for Debian, npm and PyPI, an SBOM and checksums in target/packages/
   fuzz [--seconds N] [TARGET]  run the fuzz targets, each for a minute if no time is given
-  fuzz --test [TARGET]  run them with the inputs of every test run
+  fuzz --test [TARGET]  run them with the inputs of every CI run
   seeded [NAME]    plant the defects of crates/waypost-testkit/seeded-bugs.md one by one; fails if a test does not notice one
   tidy             check the house rules alone: structure, words, files, the code map, links and the tests of requirements
 
@@ -66,26 +62,21 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {
-        ["test"] => test(&[]),
-        ["test", "--without", part] => test(&["--without", part]),
+        ["test"] => test(&tools::install()),
         ["test", filter] => test_some(filter),
-        ["ci"] => ci(),
+        ["ci"] => ci(&[]),
+        ["ci", "--without", part] => ci(&["--without", part]),
         ["torture", "--only", FULL_SIZES_PART] => full_sizes(&tools::install()),
         ["torture", options @ ..] => {
             let tools = tools::install();
             let is_all = !options.contains(&"--only");
             torture(&tools, options).and_then(|()| if is_all { full_sizes(&tools) } else { Ok(()) })
         }
-        ["bench", options @ ..] => bench::Options::parse(options).and_then(|options| bench::measure(&options)),
-        ["api"] => api::write(&root()),
+        ["bench", options @ ..] => bench::Options::parse(options).and_then(|options| bench::run(&options)),
         ["docs"] => docs(),
-        ["docs", "--book"] => book::build(&root()),
-        ["deny"] => deny::check(&root(), None),
-        ["deny", "--advisories", dir] => deny::check(&root(), Some(PathBuf::from(dir))),
         ["picture"] => picture::draw(&root()),
         ["screenshots"] => screenshots(&root().join("docs/images"), "guide"),
         ["screenshots", dir, data] => screenshots(Path::new(dir), data),
-        ["coverage", packages @ ..] => coverage::measure(packages),
         ["dist"] => dist::build(),
         ["fuzz", options @ ..] => fuzz::Options::parse(options).and_then(|options| fuzz::fuzz(&options)),
         ["seeded"] => seeded::check(""),
@@ -107,19 +98,54 @@ fn test_some(filter: &str) -> Result {
     run(tools::install().for_tests(cargo(["test", "--workspace", "--locked"])).arg(filter))
 }
 
-/// Runs all checks and tests, and a short torture.
-fn test(options: &[&str]) -> Result {
-    let tools = tools::install();
+/// Runs all checks, and the tests that must hold at every change.
+fn test(tools: &tools::Tools) -> Result {
     tools.check_complete()?;
     check()?;
-    run(&mut tools.for_tests(cargo(["test", "--workspace", "--locked"])))?;
-    fuzz::fuzz(&fuzz::Options { seconds: None, only: None })?;
-    torture(&tools, &[SHORT_TORTURE, options].concat())?;
-    println!("Passed: formatting, lints, documentation, tests, fuzz targets and a short torture.");
+    tiers::test(tools, Tier::Inner)?;
+    println!("Passed: formatting, lints, documentation and tests.");
     Ok(())
 }
 
-/// The torture of every test run. The seed fixes the faults, but not their timing.
+/// Runs everything that docs/requirements.md names. `torture_options` are further options of the torture.
+fn ci(torture_options: &[&str]) -> Result {
+    let tools = tools::install();
+    test(&tools)?;
+    tiers::test(&tools, Tier::Outer)?;
+    fuzz::fuzz(&fuzz::Options { seconds: None, only: None })?;
+    seeded::check("")?;
+    torture(&tools, &[SHORT_TORTURE, torture_options].concat())?;
+    full_sizes(&tools)?;
+    run(&mut cargo(["run", "--locked", "--", "demo"]))?;
+    check_build_from_outside()?;
+    // With twice the limit of each bar, noise fails no run, and a regression does.
+    bench::run(&bench::Options {
+        subject: "all".to_owned(),
+        quick: true,
+        enforce: true,
+        tolerance: 2.0,
+        profile: "release".to_owned(),
+        ..bench::Options::default()
+    })?;
+    println!("Passed: everything.");
+    Ok(())
+}
+
+/// Builds the program as cargo does for `cargo install --git` and for programs that embed it: outside of the checkout, where
+/// cargo does not read `.cargo/config.toml`. The program must be, byte for byte, the one that cargo built inside.
+fn check_build_from_outside() -> Result {
+    let way = target().join("debug/way");
+    let content = || std::fs::read(&way).map_err(|error| format!("{}: {error}", way.display()));
+    let build = ["build", "--locked", "--package", "waypost-cli", "--bin", "way"];
+    run(&mut cargo(build))?;
+    let inside = content()?;
+    let mut outside = cargo(build);
+    outside.arg("--manifest-path").arg(root().join("Cargo.toml")).arg("--target-dir").arg(target());
+    run(outside.current_dir("/"))?;
+    if content()? == inside { Ok(()) } else { Err("cargo builds another program outside of the checkout".to_owned()) }
+}
+
+/// The torture of every CI run. The seed fixes the faults, but not their timing.
 const SHORT_TORTURE: &[&str] = &["--minutes", "2.5", "--seed", "1"];
 
 /// Builds `way` and the torture, and runs it.
@@ -133,7 +159,7 @@ fn torture(tools: &tools::Tools, options: &[&str]) -> Result {
 /// The name of the part of the torture that runs tests at full size.
 pub(crate) const FULL_SIZES_PART: &str = "sizes";
 
-/// Tests that `cargo xtask test` runs at a smaller size: their names, and the variable with the full size.
+/// Tests that also run at a smaller size: their names, and the variable with the full size.
 pub(crate) const FULL_SIZES: &[(&str, &str, &str)] = &[
     ("a6_150_processes_finish_a_workflow_once_while_they_are_killed_and_stopped", "WAYPOST_TEST_STORM", "1500"),
     ("c9_a_deep_graph_is_finished_in_order_by_twenty_processes_that_are_killed", "WAYPOST_TEST_DAG", "1000"),
@@ -158,22 +184,12 @@ fn check() -> Result {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
     run(rustfmt_operations()?.arg("--check"))?;
     tidy::check(&root())?;
-    book::build(&root())?;
-    api::check(&root())?;
-    deny::check(&root(), None)?;
+    if tools::is_installed("cargo-deny") {
+        run(&mut cargo(["deny", "check"]))?;
+    }
     run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
     run(cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
         .env("RUSTDOCFLAGS", "-D warnings"))
-}
-
-fn ci() -> Result {
-    test(&[])?;
-    seeded::check("")?;
-    run(&mut cargo(["run", "--locked", "--", "demo"]))?;
-    for (_, subject) in bench::ENFORCED {
-        bench::measure(&bench::Options { subject, enforce: true, ..bench::Options::default() })?;
-    }
-    Ok(())
 }
 
 fn docs() -> Result {
@@ -185,8 +201,6 @@ fn docs() -> Result {
     run(&mut cargo(["fmt", "--all"]))?;
     run(&mut rustfmt_operations()?)?;
     picture::draw(&root())?;
-    book::build(&root())?;
-    api::write(&root())?;
     run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))
 }
 

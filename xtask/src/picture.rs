@@ -86,15 +86,20 @@ fn picture(page: &str) -> String {
         let y = BAR_HEIGHT + (number + 1) * LINE_HEIGHT - 5;
         let words = match command {
             Some(command) => {
-                let command = crate::book::escape(command);
+                let command = escape(command);
                 format!("<tspan class=\"prompt\">$ </tspan><tspan class=\"command\">{command}</tspan>")
             }
-            None => format!("<tspan class=\"output\">{}</tspan>", crate::book::escape(line)),
+            None => format!("<tspan class=\"output\">{}</tspan>", escape(line)),
         };
         let _ = writeln!(svg, "<text x=\"{MARGIN}\" y=\"{y}\" style=\"animation-delay: {time}ms\">{words}</text>");
     }
     svg.push_str("</svg>\n");
     svg
+}
+
+/// Writes text as XML.
+fn escape(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::{Result, cargo, coverage, root, tidy};
+use crate::{Result, cargo, root, tidy, tiers};
 
 /// The list: a table of defects, the file of each, and the test that notices it.
 const LIST: &str = "crates/waypost-testkit/seeded-bugs.md";
@@ -104,7 +104,8 @@ fn build() -> Result<BTreeMap<String, (PathBuf, String)>> {
         return Err("the tests cannot be built with defects".to_owned());
     }
     let mut tests = BTreeMap::new();
-    for program in coverage::executables(&String::from_utf8_lossy(&built.stdout)) {
+    for program in tiers::programs(&String::from_utf8_lossy(&built.stdout)) {
+        let program = program.path;
         let listed = Command::new(&program).args(["--list", "--format", "terse"]).output();
         let listed = listed.map_err(|error| format!("{}: {error}", program.display()))?;
         for test in String::from_utf8_lossy(&listed.stdout).lines().filter_map(|line| line.strip_suffix(": test")) {

@@ -2,10 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Result, book, picture, requirements, sql, structure};
-
-/// Maximum number of crates in `Cargo.lock`. Raise it only with a reason in the commit.
-const MAX_CRATES: usize = 280;
+use crate::{Result, pages, picture, requirements, sql, structure};
 
 /// The files and directories that the root of the repository may contain.
 const ROOT_ENTRIES: &[&str] = &[
@@ -104,7 +101,7 @@ pub(crate) fn check(root: &Path) -> Result {
         check_words(file, root, &mut complaints)?;
     }
     check_architecture(root, &mut complaints)?;
-    book::check(root, &mut complaints)?;
+    pages::check(root, &mut complaints)?;
     picture::check(root, &mut complaints)?;
     structure::check(root, &mut complaints)?;
     requirements::check(root, &mut complaints)?;
@@ -145,14 +142,24 @@ fn is_for_developers(file: &Path, root: &Path) -> bool {
     ["xtask", "crates/waypost-bench", "crates/waypost-testkit"].iter().any(|dir| file.starts_with(root.join(dir)))
 }
 
+/// Checks what needs no other program: no crate is forbidden, and every crate comes from crates.io. Where cargo-deny is
+/// installed, it also checks licences, duplicates and advisories.
 fn check_lock_file(root: &Path, complaints: &mut Vec<String>) -> Result {
-    let lock = read(&root.join("Cargo.lock"))?;
-    let names: Vec<&str> = lock.lines().filter_map(|line| line.strip_prefix("name = \"")?.strip_suffix('"')).collect();
-    println!("Cargo.lock has {} crates of at most {MAX_CRATES}", names.len());
-    if names.len() > MAX_CRATES {
-        complaints.push(format!("Cargo.lock has {} crates, more than {MAX_CRATES}", names.len()));
-    }
+    complaints.extend(wrong_crates(&read(&root.join("Cargo.lock"))?, &read(&root.join("deny.toml"))?));
     Ok(())
+}
+
+fn wrong_crates(lock: &str, rules: &str) -> Vec<String> {
+    let value = |line: &str, key: &str| Some(line.strip_prefix(key)?.trim_matches([' ', '=', '"']).to_owned());
+    let list = rules.split("\ndeny = [").nth(1).and_then(|rest| rest.split("\n]").next()).unwrap_or_default();
+    let forbidden: Vec<&str> = list.split("crate = \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
+    let names = lock.lines().filter_map(|line| value(line, "name"));
+    let denied = names.filter(|name| forbidden.contains(&name.as_str()));
+    let mut complaints: Vec<String> = denied.map(|name| format!("deny.toml forbids {name}")).collect();
+    let sources = lock.lines().filter_map(|line| value(line, "source"));
+    let foreign = sources.filter(|source| source != "registry+https://github.com/rust-lang/crates.io-index");
+    complaints.extend(foreign.map(|source| format!("Cargo.lock has a crate from {source}")));
+    complaints
 }
 
 fn check_root(root: &Path, complaints: &mut Vec<String>) -> Result {
@@ -212,4 +219,23 @@ pub(crate) fn find_files(dir: &Path, extension: &str, files: &mut Vec<PathBuf>) 
 
 pub(crate) fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forbidden_crates_and_other_sources_are_named() {
+        let rules =
+            "[bans]\nskip = [\n    { crate = \"two\" },\n]\ndeny = [\n    { crate = \"bad\", reason = \"x\" },\n]\n";
+        let lock = |name: &str, source: &str| format!("[[package]]\nname = \"{name}\"\nsource = \"{source}\"\n");
+        let registry = "registry+https://github.com/rust-lang/crates.io-index";
+        assert_eq!(wrong_crates(&lock("two", registry), rules), [""; 0]);
+        assert_eq!(wrong_crates(&lock("bad", registry), rules), ["deny.toml forbids bad"]);
+        assert_eq!(wrong_crates(&lock("two", "git+https://x"), rules), ["Cargo.lock has a crate from git+https://x"]);
+        let read = |name: &str| std::fs::read_to_string(crate::root().join(name)).unwrap();
+        let own = format!("{}{}", read("Cargo.lock"), lock("fsqlite", registry));
+        assert_eq!(wrong_crates(&own, &read("deny.toml")), ["deny.toml forbids fsqlite"], "the real files are read");
+    }
 }

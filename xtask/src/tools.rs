@@ -343,7 +343,7 @@ fn has_postgres() -> bool {
     is_installed("initdb") || versions.map(|version| version.path().join("bin/initdb")).any(|initdb| initdb.is_file())
 }
 
-fn is_installed(program: &str) -> bool {
+pub(crate) fn is_installed(program: &str) -> bool {
     if program.starts_with('/') {
         return Path::new(program).is_file();
     }

@@ -25,7 +25,6 @@
 //!
 //! [`place`] finds where everything is stored, and why; it is the first step of all of these. Every function that can fail
 //! returns [`Error`], whose [`Kind`] says what a program can do about it, and whose hints say what a person can.
-//! `docs/api.txt` lists the public items: a change of it is a change for programs that use them.
 
 pub mod access;
 pub mod app;

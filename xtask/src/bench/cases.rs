@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::options::Options;
 use super::process::{peak_memory, usage, wall_time};
-use super::results::{Compared, Record, spread};
+use super::results::{Bar, Compared, Part, Record, spread};
 use crate::Result;
 
 /// Default time budgets of one case, and of one in a quick benchmark. A slow case skips some rounds.
@@ -114,13 +114,13 @@ impl<'a> Cases<'a> {
     /// Runs every case once to warm up, then in rounds, then again to measure processor time and memory.
     ///
     /// A case that fails is left out, and so are those that are compared with it.
-    pub(super) fn measure(&mut self, options: &Options, rounds: u32) -> Result {
+    pub(super) fn measure(self, options: &Options, rounds: u32) -> Part {
         self.measure_within(options.pick(DEFAULT_BUDGET, QUICK_BUDGET), options, rounds)
     }
 
     /// Does the same with another time budget of one case.
-    pub(super) fn measure_within(&mut self, budget: Duration, options: &Options, rounds: u32) -> Result {
-        self.select(options)?;
+    pub(super) fn measure_within(mut self, budget: Duration, options: &Options, rounds: u32) -> Part {
+        self.select(options);
         eprintln!("warming up {} cases", self.measured().count());
         self.each(Case::warm_up);
         eprintln!("measuring, at most {rounds} rounds");
@@ -132,11 +132,12 @@ impl<'a> Cases<'a> {
             self.each(Case::take_usage);
         }
         self.each(Case::take_peak);
-        if self.measured().next().is_none() { Err(self.failures.join("\n")) } else { Ok(()) }
+        let records = self.measured().map(|case| self.record(case)).collect();
+        Part { records, failures: self.failures }
     }
 
     /// Selects the cases that are measured.
-    fn select(&mut self, options: &Options) -> Result {
+    fn select(&mut self, options: &Options) {
         let mut wanted: Vec<bool> = self.cases.iter().map(|case| options.wants(&case.name)).collect();
         // A case is compared with earlier ones only.
         for number in (0..self.cases.len()).rev() {
@@ -148,8 +149,6 @@ impl<'a> Cases<'a> {
         for (case, wanted) in self.cases.iter_mut().zip(&wanted) {
             case.is_measured = *wanted;
         }
-        let names = || self.cases.iter().map(|case| case.name.as_str()).collect::<Vec<_>>().join("\n");
-        if wanted.contains(&true) { Ok(()) } else { Err(format!("no row has this name; the rows are:\n{}", names())) }
     }
 
     fn each(&mut self, step: impl Fn(&mut Case<'a>) -> Result) {
@@ -167,80 +166,24 @@ impl<'a> Cases<'a> {
         self.cases.iter().filter(|case| case.is_measured)
     }
 
-    /// Returns the cases that could not be measured, with the error.
-    pub(super) fn failures(&self) -> &[String] {
-        &self.failures
-    }
-
-    /// Returns the results.
-    pub(super) fn records(&self) -> Vec<Record> {
-        self.measured().map(|case| self.record(case)).collect()
-    }
-
     fn record(&self, case: &Case) -> Record {
         let comparison = case.baseline.as_ref().and_then(|baseline| {
             let ratio = self.ratio(case, baseline)?;
-            let is_missed = baseline.bar.is_some_and(|bar| ratio > bar);
-            let bar = baseline.bar.map(|bar| format!("<= {bar}"));
-            Some(Compared { ratio, bar, is_missed, against: self.name(baseline) })
+            Some(Compared { ratio, bar: baseline.bar.map(Bar::AtMost), against: self.name(baseline) })
         });
         let mut written = case.written.clone();
         written.sort_unstable();
         #[expect(clippy::cast_precision_loss, reason = "sizes of files and of memory")]
         Record {
             name: case.name.clone(),
-            runs: case.times.len() as u64,
+            runs: case.times.len(),
             times: spread(&case.times),
             rate: None,
             cpu: median(&case.cpu_times).map(milliseconds),
-            peak: case.peak.map(|kib| kib as f64),
-            written: written.get(written.len() / 2).map(|bytes| *bytes as f64),
+            peak: case.peak.map(|kib| kib as f64 / 1024.0),
+            written: written.get(written.len() / 2).map(|bytes| *bytes as f64 / 1000.0),
             value: None,
             comparison,
-        }
-    }
-
-    /// Prints the table. If `enforce`, a missed bar is an error, and so is a case that failed.
-    pub(super) fn report(&self, enforce: bool) -> Result {
-        let records = self.records();
-        let width = records.iter().map(|record| record.name.len()).max().unwrap_or(0);
-        println!(
-            "\n{:<width$} {:>6} {:>9} {:>17} {:>8} {:>8} {:>10} {:>7} {:>7}         against",
-            "medians", "rounds", "ms", "10 to 90 %", "CPU ms", "peak MiB", "written KB", "ratio", "bar"
-        );
-        for record in &records {
-            let [time, low, high, ..] = record.times.unwrap_or_default();
-            let compared = record.comparison.clone().unwrap_or_default();
-            let number = |value: Option<f64>, unit: f64, digits: usize| {
-                value.map(|value| format!("{:.digits$}", value / unit)).unwrap_or_default()
-            };
-            let line = format!(
-                "{:<width$} {:>6} {time:>9.3} {:>17} {:>8} {:>8} {:>10} {:>7} {:>7} {:<6}  {}",
-                record.name,
-                record.runs,
-                format!("{low:.2} to {high:.2}"),
-                number(record.cpu, 1.0, 2),
-                number(record.peak, 1024.0, 1),
-                number(record.written, 1000.0, 1),
-                record.comparison.as_ref().map(|compared| format_ratio(compared.ratio)).unwrap_or_default(),
-                compared.bar.unwrap_or_default(),
-                if compared.is_missed { "MISSED" } else { "" },
-                compared.against,
-            );
-            println!("{}", line.trim_end());
-        }
-        if records.iter().all(|record| record.peak.is_none()) {
-            println!("GNU time (Debian package time) is not installed: no memory measured");
-        }
-        for failure in &self.failures {
-            println!("FAILED: {failure}");
-        }
-        let is_missed = |record: &&Record| record.comparison.as_ref().is_some_and(|compared| compared.is_missed);
-        let missed: Vec<&str> = records.iter().filter(is_missed).map(|record| record.name.as_str()).collect();
-        match (self.failures.first(), missed.as_slice()) {
-            (Some(failure), _) if enforce => Err(failure.clone()),
-            (_, [_, ..]) if enforce => Err(format!("bars missed: {}", missed.join("; "))),
-            _ => Ok(()),
         }
     }
 
@@ -303,11 +246,6 @@ impl Case<'_> {
         }
         Ok(())
     }
-}
-
-/// Formats a ratio with its significant digits.
-pub(super) fn format_ratio(ratio: f64) -> String {
-    if ratio < 0.1 { format!("{ratio:.3}") } else { format!("{ratio:.2}") }
 }
 
 fn median(times: &[Duration]) -> Option<Duration> {

@@ -3,30 +3,23 @@
 use std::process::{Command, Stdio};
 
 use super::options::Options;
-use super::results::{self, Compared, Record};
+use super::results::{Bar, Compared, Part, Record};
 use super::scratch::Scratch;
 use crate::{Result, tools};
 
-pub(super) fn measure(options: &Options) -> Result {
+pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
     tools::install_packages_for(&["chromium", "chromium-driver"]);
-    let scratch = Scratch::prepare(options)?;
-    let program = scratch.program("dashboard")?;
-    let mut command = Command::new(program);
+    let mut command = Command::new(scratch.program("dashboard"));
     command.arg(scratch.way_path());
-    if options.enforce {
-        command.arg("--enforce");
-    }
     if options.quick {
         command.arg("--quick");
     }
     let output = command.stderr(Stdio::inherit()).output().map_err(|error| error.to_string())?;
-    let printed = String::from_utf8_lossy(&output.stdout);
-    print!("{printed}");
-    let records: Vec<Record> = printed.lines().filter_map(record).collect();
-    if !records.is_empty() {
-        results::save(&scratch, options, &records, &[])?;
+    if !output.status.success() {
+        return Err(format!("the benchmark of the dashboard: {}", output.status));
     }
-    if output.status.success() { Ok(()) } else { Err(format!("the benchmark of the dashboard: {}", output.status)) }
+    let records = String::from_utf8_lossy(&output.stdout).lines().filter_map(record).collect();
+    Ok(Part { records, failures: Vec::new() })
 }
 
 /// Reads a line: a name, two spaces or more, a value, a unit, and maybe a bar.
@@ -36,12 +29,8 @@ fn record(line: &str) -> Option<Record> {
     let value: f64 = words.next()?.parse().ok()?;
     let unit = words.next().unwrap_or_default().to_owned();
     let bar = words.clone().skip_while(|word| *word != "bar").nth(1).and_then(|bar| bar.parse::<f64>().ok());
-    let comparison = bar.map(|bar| Compared {
-        ratio: value / bar,
-        bar: Some("<= 1".to_owned()),
-        is_missed: value > bar,
-        against: format!("{bar} {unit}"),
-    });
+    let comparison =
+        bar.map(|bar| Compared { ratio: value / bar, bar: Some(Bar::AtMost(1.0)), against: format!("{bar} {unit}") });
     Some(Record { name: name.to_owned(), value: Some((value, unit)), comparison, ..Record::default() })
 }
 

@@ -17,15 +17,15 @@ const LABELS: &[&str] =
 const TYPES: &[&str] = &["task", "task", "task", "task", "task", "bug", "bug", "bug", "feature", "feature", "chore"];
 const DESCRIPTION_BYTES: usize = 600;
 
-/// One issue. Public fields are exported to other programs.
+/// One issue.
 #[derive(Clone)]
 pub(super) struct Issue {
     pub(super) id: String,
     pub(super) title: String,
     pub(super) status: &'static str,
-    pub(super) labels: BTreeSet<&'static str>,
-    pub(super) created: Moment,
-    pub(super) updated: Moment,
+    labels: BTreeSet<&'static str>,
+    created: Moment,
+    updated: Moment,
     description: String,
     priority: usize,
     kind: &'static str,
@@ -57,11 +57,6 @@ impl Issue {
     /// Returns whether it is not closed.
     pub(super) fn is_open(&self) -> bool {
         self.status != "closed"
-    }
-
-    /// Returns the ids of the issues that block it.
-    pub(super) fn blockers(&self) -> impl Iterator<Item = &str> {
-        self.dependencies.iter().filter(|(_, waits)| *waits).map(|(id, _)| id.as_str())
     }
 
     /// Writes its line. Only line breaks need escaping.
@@ -168,18 +163,12 @@ fn description(id: &str, random: &mut Random) -> String {
 
 /// A moment after the morning of 2026-01-05, and within that year.
 #[derive(Clone, Copy)]
-pub(super) struct Moment {
+struct Moment {
     seconds: u64,
     microseconds: u64,
 }
 
 impl Moment {
-    /// Formats the moment in whole seconds, in the basic format of ISO 8601.
-    pub(super) fn to_second(self) -> String {
-        let [month, day, hour, minute, second] = self.parts();
-        format!("2026{month:02}{day:02}T{hour:02}{minute:02}{second:02}Z")
-    }
-
     fn parts(self) -> [u64; 5] {
         let seconds = self.seconds + 9 * 3600;
         let (mut month, mut day) = (1, 5 + seconds / 86_400);

@@ -1,5 +1,4 @@
-//! The cost of commands on issues: with a warm and a cold index, by ledger size, by number of processes, and compared with
-//! Taskwarrior and git.
+//! The cost of commands on issues: with a warm and a cold index, by ledger size, and by number of processes.
 
 use std::cell::OnceCell;
 use std::fs::File;
@@ -11,19 +10,20 @@ use std::time::{Duration, Instant};
 use super::cases::{Baseline, CaseId, Cases, at_most, beside, within};
 use super::issues::{self, Issue};
 use super::options::Options;
-use super::percentiles::{Row, Table};
+use super::percentiles::Row;
 use super::process::wall_time;
-use super::results::{self, thousands};
+use super::results::{Bar, Part, thousands};
 use super::scratch::{Scratch, create_dir, remove_files, write};
-use super::taskwarrior;
-use crate::{Result, run, tools};
+use crate::{Result, run};
 
 const ROUNDS: u32 = 100;
 const QUICK_ROUNDS: u32 = 5;
 
 /// Numbers of issues.
 const SIZES: [u64; 3] = [1_000, 10_000, 100_000];
-const QUICK_SIZES: [u64; 3] = [300, 1_000, 3_000];
+const QUICK_SIZES: [u64; 3] = [100, 1_000, 10_000];
+/// The number of issues with a maximum time of `way add`.
+const LIMITED_SIZE: u64 = 10_000;
 
 /// Numbers of processes that add issues at once, and for how long.
 const PROCESSES: [usize; 4] = [1, 10, 50, 150];
@@ -43,44 +43,30 @@ const GROWTH_BAR: f64 = 1.5;
 const QUERY_BAR: f64 = 3.0;
 const QUERY_GROWTH_BAR: f64 = 1.3;
 
+/// Maximum time of `way add`.
+const ADD_BAR: Duration = Duration::from_millis(30);
+
 /// Maximum time of `ready()` in the library.
 const LIBRARY_BAR_NANOS: u32 = 50_000;
 
-pub(super) fn measure(options: &Options) -> Result {
-    let scratch = Scratch::prepare(options)?;
-    if !taskwarrior::is_installed() && options.wants("task ") {
-        tools::install_packages(&["taskwarrior"]);
-    }
-    let bench = Bench {
-        scratch: &scratch,
-        sizes: options.pick(SIZES, QUICK_SIZES),
-        hydrate: scratch.program("hydrate")?,
-        three: OnceCell::new(),
-    };
+/// Maximum wait of one of the most processes.
+const WAIT_BAR: Duration = Duration::from_secs(2);
+
+#[expect(clippy::unnecessary_wraps, reason = "as the other benchmarks")]
+pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
+    let bench = Bench { scratch, sizes: options.pick(SIZES, QUICK_SIZES), three: OnceCell::new() };
     let mut cases = Cases::default();
     bench.add_cases(&mut cases);
-    let measured = cases.measure(options, options.rounds(ROUNDS, QUICK_ROUNDS));
-    let mut table = Table::default();
-    bench.add_processes(&mut table, options);
-    bench.add_sizes(&mut table, options);
-    bench.add_library(&mut table, options);
-    let records = [cases.records(), table.records()].concat();
-    let failures: Vec<String> =
-        cases.failures().iter().chain(table.failures()).chain(measured.as_ref().err()).cloned().collect();
-    if options.only.is_none() || !records.is_empty() {
-        results::save(&scratch, options, &records, &failures)?;
-    } else {
-        return measured;
-    }
-    let reported = if cases.records().is_empty() { Ok(()) } else { cases.report(options.enforce) };
-    reported.and(table.report(options.enforce))
+    let mut part = cases.measure(options, options.rounds(ROUNDS, QUICK_ROUNDS));
+    bench.add_processes(&mut part, options);
+    bench.add_library(&mut part, options);
+    Ok(part)
 }
 
 struct Bench<'a> {
     scratch: &'a Scratch,
     /// Three numbers of issues.
     sizes: [u64; 3],
-    hydrate: PathBuf,
     three: OnceCell<[PathBuf; 3]>,
 }
 
@@ -98,12 +84,6 @@ impl<'a> Bench<'a> {
         self.add_changes(cases, trivial);
         self.add_prune(cases);
         self.add_merge(cases);
-        self.add_git(cases);
-        if taskwarrior::is_installed() {
-            self.add_taskwarrior(cases);
-        } else {
-            eprintln!("Taskwarrior (Debian package taskwarrior) is not installed: no comparison with it");
-        }
     }
 
     /// Adds queries on unchanged ledgers, at every size. Returns `way ready` with the middle one.
@@ -160,11 +140,13 @@ impl<'a> Bench<'a> {
             let size = thousands(count);
             let hydrate = cases.program(format!("parse and insert, {size}"), None, move || {
                 remove_files(dir, "hydrated.db")?;
-                let mut command = self.scratch.command(&self.hydrate, dir);
+                let mut command = self.scratch.command(&self.scratch.program("hydrate"), dir);
                 command.arg(&read.made()?.file).arg("hydrated.db");
                 Ok(command)
             });
-            cases.program(format!("way ready, no index, {size}"), at_most(2.0, hydrate), move || {
+            // With few issues, both mostly measure the start of a program.
+            let baseline = if count < 1_000 { beside(hydrate) } else { at_most(2.0, hydrate) };
+            cases.program(format!("way ready, no index, {size}"), baseline, move || {
                 let repo = &ledger.made()?.repo;
                 delete_index(repo)?;
                 Ok(self.scratch.way(repo, ["ready"]))
@@ -191,34 +173,33 @@ impl<'a> Bench<'a> {
         });
     }
 
-    /// Adds changes at every size. They are compared with the minimal durable replacement of the same file.
+    /// Adds changes at every size. They are compared with the minimal durable replacement of the same file, and `way add` also
+    /// with a maximum time.
     fn add_changes(&'a self, cases: &mut Cases<'a>, trivial: CaseId) {
         let scratch = self.scratch;
         for count in self.sizes {
             let ledger = self.ledger("changed", count);
             let size = thousands(count);
             let replaced = Rc::clone(&ledger);
-            let replace = cases.inside(format!("durable replacement, {size}"), {
-                let text = OnceCell::new();
-                move || {
-                    let text: &String = match text.get() {
-                        Some(text) => text,
-                        None => text.get_or_init(|| {
-                            replaced.made().map(|made| issues::lines(&made.issues)).unwrap_or_default()
-                        }),
-                    };
-                    replace(&scratch.dir.join("replaced"), text)
-                }
+            let text = OnceCell::new();
+            let replacement = cases.inside(format!("durable replacement, {size}"), move || {
+                let made = replaced.made()?;
+                replace(&scratch.dir.join("replaced"), text.get_or_init(|| issues::lines(&made.issues)))
             });
             let at_most_replacements = |replacements| Baseline {
-                parts: vec![(replacements, replace), (1, trivial)],
+                parts: vec![(replacements, replacement), (1, trivial)],
                 time: Duration::ZERO,
                 bar: Some(1.0),
             };
-            let (add, update, close) = (Rc::clone(&ledger), Rc::clone(&ledger), ledger);
+            let [add, again, update, close] = [(); 4].map(|()| Rc::clone(&ledger));
             cases.program(format!("way add, {size}"), at_most_replacements(2), move || {
                 Ok(scratch.way(&add.made()?.repo, ["add", "Measure once more"]))
             });
+            if count == LIMITED_SIZE {
+                cases.program(format!("way add, again, {size}"), within(ADD_BAR), move || {
+                    Ok(scratch.way(&again.made()?.repo, ["add", "Measure once more"]))
+                });
+            }
             let mut rounds = 0;
             cases.program(format!("way update, {size}"), at_most_replacements(3), move || {
                 rounds += 1;
@@ -270,68 +251,15 @@ impl<'a> Bench<'a> {
         });
     }
 
-    /// Adds git on the same file: its status, and a commit of one added line, which git does not sync by default.
-    fn add_git(&'a self, cases: &mut Cases<'a>) {
-        for count in self.sizes {
-            let ledger = Rc::new(Ledger { is_committed: true, ..Ledger::new(self.scratch, "git", count, "bx") });
-            let status = Rc::clone(&ledger);
-            cases.program(format!("git status, {}", thousands(count)), None, move || {
-                let mut command = self.git(&status.made()?.repo);
-                command.args(["status", "--porcelain"]);
-                Ok(command)
-            });
-            let mut lines = 0;
-            cases.program(format!("git commit, {}", thousands(count)), None, move || {
-                lines += 1;
-                let made = ledger.made()?;
-                let line = issues::lines(&made.issues[..1]).replacen("bx-", &format!("bx-more{lines}-"), 1);
-                append(&made.file, &line)?;
-                let mut command = self.git(&made.repo);
-                command.args(["commit", "--quiet", "--all", "--message", "One more issue"]);
-                Ok(command)
-            });
-        }
-    }
-
-    fn git(&self, repo: &Path) -> Command {
-        let mut command = self.scratch.command(Path::new("git"), repo);
-        command.args(["-c", "user.name=bench", "-c", "user.email=bench@example.org", "-c", "gc.auto=0"]);
-        command
-    }
-
-    /// Adds Taskwarrior, and `way` compared with it. The largest size would take it minutes to import.
-    fn add_taskwarrior(&'a self, cases: &mut Cases<'a>) {
-        for count in self.sizes.into_iter().take(2) {
-            let ledger = self.ledger("beside", count);
-            let tasks: Rc<OnceCell<PathBuf>> = Rc::default();
-            for args in [&["add", "x"][..], &["list"]] {
-                let (tasks, issues, ledger) = (Rc::clone(&tasks), Rc::clone(&ledger), Rc::clone(&ledger));
-                let name = format!("{}, {}", args.join(" "), thousands(count));
-                let taskwarrior_case = cases.program(format!("task {name}"), None, move || {
-                    if tasks.get().is_none() {
-                        let dir = self.scratch.dir.join(format!("taskwarrior-{count}"));
-                        taskwarrior::import(self.scratch, &dir, &issues.made()?.issues)?;
-                        let _ = tasks.set(dir);
-                    }
-                    let dir = tasks.get().ok_or("no tasks were imported")?;
-                    Ok(taskwarrior::command(self.scratch, dir, args))
-                });
-                cases.program(format!("way {name}"), beside(taskwarrior_case), move || {
-                    Ok(self.scratch.way(&ledger.made()?.repo, args))
-                });
-            }
-        }
-    }
-
     /// Adds processes that each add one issue after the other, all at once on one ledger.
-    fn add_processes(&self, table: &mut Table, options: &Options) {
+    fn add_processes(&self, part: &mut Part, options: &Options) {
         let seconds = Duration::from_secs(options.pick(SECONDS, 1));
         for processes in PROCESSES {
             let name = format!("way add by processes, {}", thousands(processes as u64));
             if !options.wants(&name) {
                 continue;
             }
-            table.section(&format!("Ledger, {processes} at once run way add for {seconds:?}"), || {
+            part.section(&format!("Ledger, {processes} at once run way add for {seconds:?}"), || {
                 let made = Ledger::new(self.scratch, "crowd", 1_000, "bx").make()?;
                 wall_time(&mut self.scratch.way(&made.repo, ["add", "The first one"]))?;
                 let begin = Instant::now();
@@ -352,6 +280,10 @@ impl<'a> Bench<'a> {
                 let mut row = Row::new(name.clone());
                 row.all = begin.elapsed();
                 row.times = each.into_iter().collect::<Result<Vec<_>>>()?.concat();
+                if Some(&processes) == PROCESSES.last() {
+                    let longest = row.times.iter().max().copied().unwrap_or_default().as_secs_f64();
+                    row.compare(longest / WAIT_BAR.as_secs_f64(), Some(Bar::AtMost(1.0)), "a longest wait of 2 s");
+                }
                 let added = issues_in(&made.file)? - 1_001;
                 if added != row.times.len() {
                     return Err(format!("{} of {} added issues are in the ledger", added, row.times.len()));
@@ -361,35 +293,15 @@ impl<'a> Bench<'a> {
         }
     }
 
-    /// Adds the sizes of the ledger and of its index.
-    fn add_sizes(&self, table: &mut Table, options: &Options) {
-        let [.., count] = self.sizes;
-        let names = ["ledger per issue", "index per issue", "index with words per issue"];
-        if !names.iter().any(|name| options.wants(name)) {
-            return;
-        }
-        table.section(&format!("Ledger, bytes per issue, {}", thousands(count)), || {
-            let made = Ledger::new(self.scratch, "sizes", count, "bx").make()?;
-            #[expect(clippy::cast_precision_loss, reason = "sizes of files")]
-            let row = |name: &str, bytes: u64| Row::with_value(name, bytes as f64 / count as f64, "bytes");
-            let index = || -> Result<u64> { bytes_in(&made.repo.join(".git/waypost"), ".index.db") };
-            let ledger = std::fs::metadata(&made.file).map_err(|error| error.to_string())?.len();
-            wall_time(&mut self.scratch.way(&made.repo, ["ready"]))?;
-            let before = index()?;
-            wall_time(&mut self.scratch.way(&made.repo, ["search", "parser"]))?;
-            Ok(vec![row(names[0], ledger), row(names[1], before), row(names[2], index()?)])
-        });
-    }
-
     /// Adds `ready()` of the library on three unchanged ledgers. Its bar is a time and not a ratio, because it only reads the
     /// metadata of a few files.
-    fn add_library(&self, table: &mut Table, options: &Options) {
+    fn add_library(&self, part: &mut Part, options: &Options) {
         let name = "ready() of the library, nothing changed";
         if !options.wants(name) {
             return;
         }
-        table.section("Library, three ledgers", || {
-            let poll = self.scratch.program("poll")?;
+        part.section("Library, three ledgers", || {
+            let poll = self.scratch.program("poll");
             let mut command = self.scratch.command(&poll, &self.scratch.dir);
             let output = command.arg(options.pick("10000", "100")).args(self.three()?).stdout(Stdio::piped()).output();
             let output = output.map_err(|error| format!("cannot run poll: {error}"))?;
@@ -398,7 +310,7 @@ impl<'a> Bench<'a> {
             let nanos = nanos.ok_or_else(|| format!("poll failed: {}", String::from_utf8_lossy(&output.stderr)))?;
             let mut row = Row::new(name.to_owned());
             row.push(Duration::from_nanos(nanos.into()));
-            let bar = super::percentiles::Bar::AtMost(1.0);
+            let bar = Bar::AtMost(1.0);
             row.compare(f64::from(nanos) / f64::from(LIBRARY_BAR_NANOS), Some(bar), &format!("{LIBRARY_BAR_NANOS} ns"));
             Ok(vec![row])
         });
@@ -430,9 +342,8 @@ struct Ledger<'a> {
     kind: &'static str,
     count: u64,
     prefix: &'static str,
-    /// Whether all issues are closed, and committed: only committed issues are pruned.
+    /// Whether all issues are closed and committed: only committed issues are pruned.
     is_closed: bool,
-    is_committed: bool,
     made: OnceCell<Made>,
 }
 
@@ -444,7 +355,7 @@ struct Made {
 
 impl<'a> Ledger<'a> {
     fn new(scratch: &'a Scratch, kind: &'static str, count: u64, prefix: &'static str) -> Self {
-        Self { scratch, kind, count, prefix, is_closed: false, is_committed: false, made: OnceCell::new() }
+        Self { scratch, kind, count, prefix, is_closed: false, made: OnceCell::new() }
     }
 
     fn made(&self) -> Result<&Made> {
@@ -469,7 +380,7 @@ impl<'a> Ledger<'a> {
         create_dir(&repo.join(".waypost"))?;
         delete_index(&repo)?;
         write(&file, &[&issues::lines(&issues)])?;
-        if self.is_closed || self.is_committed {
+        if self.is_closed {
             let git = || {
                 let mut command = Command::new("git");
                 command.current_dir(&repo).args(["-c", "user.name=bench", "-c", "user.email=bench@example.org"]);
@@ -495,20 +406,7 @@ fn replace(dir: &Path, text: &str) -> Result {
     synced.map_err(|error| format!("{}: {error}", old.display()))
 }
 
-fn append(file: &Path, line: &str) -> Result {
-    use std::io::Write as _;
-    let opened = File::options().append(true).open(file);
-    opened.and_then(|mut file| file.write_all(line.as_bytes())).map_err(|error| format!("{}: {error}", file.display()))
-}
-
 /// Returns the number of lines of a ledger that have an issue.
 fn issues_in(file: &Path) -> Result<usize> {
     Ok(crate::tidy::read(file)?.lines().filter(|line| line.starts_with("{\"id\":")).count())
-}
-
-/// Returns the bytes of the files in a directory whose names start with a prefix.
-pub(super) fn bytes_in(dir: &Path, prefix: &str) -> Result<u64> {
-    let entries = std::fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?;
-    let files = entries.flatten().filter(|entry| entry.file_name().to_string_lossy().starts_with(prefix));
-    Ok(files.filter_map(|entry| entry.metadata().ok()).map(|metadata| metadata.len()).sum())
 }

@@ -25,26 +25,13 @@ pub(super) fn facts(options: &Options) -> Vec<(&'static str, String)> {
     vec![
         ("date", output("date", &["--utc", "+%Y-%m-%d"], None)),
         ("version", format!("{}{changed}", output("git", &["describe", "--always", "--tags"], None))),
-        ("profile", options.profile.clone().unwrap_or_else(|| "dist".to_owned())),
+        ("profile", options.profile.clone()),
         ("processor", format!("{model}, {cores} cores")),
         ("memory", memory),
         ("kernel", format!("{} {}", output("uname", &["-s"], None), output("uname", &["-r"], None))),
         ("file system", file_system),
         ("load before the run (1, 5 and 15 minutes)", load.join(", ")),
     ]
-}
-
-/// Returns the versions of the programs that are compared with. Benchmarks install those that are missing.
-pub(super) fn compared() -> String {
-    let git = output("git", &["--version"], None);
-    let task = output("task", &["--version"], None);
-    let pgbench = output("pgbench", &["--version"], None);
-    let task = if task.starts_with(|first: char| first.is_ascii_digit()) {
-        format!("Taskwarrior {task}")
-    } else {
-        String::new()
-    };
-    [git, task, pgbench].into_iter().filter(|version| !version.is_empty()).collect::<Vec<_>>().join(", ")
 }
 
 fn read(path: &str) -> String {

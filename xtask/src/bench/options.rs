@@ -1,74 +1,39 @@
 //! The options of a benchmark.
 
-use crate::{Result, USAGE};
+use crate::Result;
 
 /// The options of a benchmark.
-#[derive(Clone, Default)]
+#[derive(Clone)]
 pub(crate) struct Options {
-    /// The benchmark.
-    pub(crate) subject: Subject,
+    /// The name of the benchmark, or `all`.
+    pub(crate) subject: String,
     /// Whether a missed bar is an error.
     pub(crate) enforce: bool,
+    /// A result may miss its bar by this factor.
+    pub(crate) tolerance: f64,
     /// Maximum number of runs of each case, instead of the default of the benchmark.
     pub(crate) rounds: Option<u32>,
     /// Measure only rows whose name contains this text, and those that they are compared with.
     pub(crate) only: Option<String>,
     /// Measure smaller data, and less often.
     pub(crate) quick: bool,
-    /// The profile of cargo with which the measured programs are built, instead of `dist`.
-    pub(crate) profile: Option<String>,
-    /// Whether all measured programs are built already.
-    pub(crate) is_built: bool,
+    /// The profile of cargo with which the measured programs are built.
+    pub(crate) profile: String,
 }
 
-/// The benchmarks.
-#[derive(Clone, Copy, Default, PartialEq)]
-pub(crate) enum Subject {
-    /// The start-up of every command.
-    #[default]
-    Startup,
-    /// Ledgers of many issues.
-    Ledger,
-    /// Operations on a store.
-    Store,
-    /// A server with many clients.
-    Server,
-    /// Workspaces of many files.
-    Workspace,
-    /// The dashboard in a browser.
-    Dashboard,
-    /// All of them, and the page with their results.
-    All,
-    /// The page alone, from the results of the last runs.
-    Page,
-}
-
-impl Subject {
-    /// Returns its name on the command line and in the names of its results.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Subject::Startup => "startup",
-            Subject::Ledger => "ledger",
-            Subject::Store => "store",
-            Subject::Server => "server",
-            Subject::Workspace => "workspace",
-            Subject::Dashboard => "dashboard",
-            Subject::All => "all",
-            Subject::Page => "page",
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            subject: "startup".to_owned(),
+            enforce: false,
+            tolerance: 1.0,
+            rounds: None,
+            only: None,
+            quick: false,
+            profile: "dist".to_owned(),
         }
     }
 }
-
-const SUBJECTS: [Subject; 8] = [
-    Subject::Startup,
-    Subject::Ledger,
-    Subject::Store,
-    Subject::Server,
-    Subject::Workspace,
-    Subject::Dashboard,
-    Subject::All,
-    Subject::Page,
-];
 
 impl Options {
     pub(crate) fn parse(args: &[&str]) -> Result<Self> {
@@ -81,15 +46,12 @@ impl Options {
                 "--enforce" => options.enforce = true,
                 "--quick" => options.quick = true,
                 "--only" => options.only = Some(value(args.next(), arg)?),
-                "--profile" => options.profile = Some(value(args.next(), arg)?),
+                "--profile" => options.profile = value(args.next(), arg)?,
                 "--rounds" => {
                     let rounds = args.next().and_then(|text| text.parse().ok()).filter(|rounds| *rounds > 0);
                     options.rounds = Some(rounds.ok_or("--rounds needs a number of at least 1")?);
                 }
-                name => {
-                    let named = SUBJECTS.into_iter().find(|subject| subject.name() == name);
-                    options.subject = named.ok_or(USAGE)?;
-                }
+                name => name.clone_into(&mut options.subject),
             }
         }
         Ok(options)

@@ -1,27 +1,9 @@
-//! A table of repeated operations: rate, median and 99th percentile.
+//! An operation that ran many times.
 
-use std::fmt::Write as _;
 use std::time::Duration;
 
-use super::cases::format_ratio;
-use super::results::{Compared, Record, spread};
+use super::results::{Bar, Compared, Part, Record, spread};
 use crate::Result;
-
-/// The limit of a ratio.
-#[derive(Clone, Copy)]
-pub(super) enum Bar {
-    AtMost(f64),
-    AtLeast(f64),
-}
-
-impl Bar {
-    fn text(self) -> String {
-        match self {
-            Bar::AtMost(bar) => format!("<= {bar}"),
-            Bar::AtLeast(bar) => format!(">= {bar}"),
-        }
-    }
-}
 
 /// An operation that ran many times.
 pub(super) struct Row {
@@ -31,13 +13,7 @@ pub(super) struct Row {
     pub(super) times: Vec<Duration>,
     /// A value that is no time, and its unit.
     value: Option<(f64, &'static str)>,
-    comparison: Option<Comparison>,
-}
-
-struct Comparison {
-    ratio: f64,
-    bar: Option<Bar>,
-    against: String,
+    comparison: Option<Compared>,
 }
 
 impl Row {
@@ -66,14 +42,8 @@ impl Row {
         self.times.push(time);
     }
 
-    /// Adds the runs of another row.
-    pub(super) fn merge(&mut self, other: &Row) {
-        self.all += other.all;
-        self.times.extend(&other.times);
-    }
-
     pub(super) fn compare(&mut self, ratio: f64, bar: Option<Bar>, against: &str) {
-        self.comparison = Some(Comparison { ratio, bar, against: against.to_owned() });
+        self.comparison = Some(Compared { ratio, bar, against: against.to_owned() });
     }
 
     /// Returns the runs per second.
@@ -91,19 +61,13 @@ impl Row {
     }
 
     fn record(&self) -> Record {
-        let comparison = self.comparison.as_ref().map(|comparison| Compared {
-            ratio: comparison.ratio,
-            bar: comparison.bar.map(Bar::text),
-            is_missed: comparison.is_missed(),
-            against: comparison.against.clone(),
-        });
         Record {
             name: self.name.clone(),
-            runs: self.times.len() as u64,
+            runs: self.times.len(),
             times: spread(&self.times),
             rate: (!self.times.is_empty()).then(|| self.rate()),
             value: self.value.map(|(value, unit)| (value, unit.to_owned())),
-            comparison,
+            comparison: self.comparison.clone(),
             ..Record::default()
         }
     }
@@ -115,102 +79,13 @@ impl Row {
     }
 }
 
-impl Comparison {
-    fn is_missed(&self) -> bool {
-        match self.bar {
-            Some(Bar::AtMost(bar)) => self.ratio > bar,
-            Some(Bar::AtLeast(bar)) => self.ratio < bar,
-            None => false,
-        }
-    }
-}
-
-/// Rows under titles.
-#[derive(Default)]
-pub(super) struct Table {
-    sections: Vec<(String, Vec<Row>)>,
-    /// Sections that could not be measured, with the error.
-    failures: Vec<String>,
-}
-
-impl Table {
-    /// Adds rows under the last title.
-    fn extend(&mut self, rows: impl IntoIterator<Item = Row>) {
-        if let Some((_, last)) = self.sections.last_mut() {
-            last.extend(rows);
-        }
-    }
-
+impl Part {
     /// Measures a section. If it fails, the other sections are still measured.
     pub(super) fn section(&mut self, title: &str, measure: impl FnOnce() -> Result<Vec<Row>>) {
         eprintln!("measuring: {title}");
-        self.sections.push((title.to_owned(), Vec::new()));
         match measure() {
-            Ok(rows) => self.extend(rows),
+            Ok(rows) => self.records.extend(rows.iter().map(Row::record)),
             Err(error) => self.fail(format!("{title}: {error}")),
         }
     }
-
-    /// Notes that something could not be measured.
-    pub(super) fn fail(&mut self, failure: String) {
-        eprintln!("FAILED: {failure}");
-        self.failures.push(failure);
-    }
-
-    pub(super) fn failures(&self) -> &[String] {
-        &self.failures
-    }
-
-    /// Returns the results.
-    pub(super) fn records(&self) -> Vec<Record> {
-        self.sections.iter().flat_map(|(_, rows)| rows).map(Row::record).collect()
-    }
-
-    /// Prints the table. If `enforce`, a missed bar is an error, and so is a section that failed.
-    pub(super) fn report(&self, enforce: bool) -> Result {
-        let mut missed = Vec::new();
-        let names = self.sections.iter().flat_map(|(title, rows)| rows.iter().map(|row| &row.name).chain([title]));
-        let width = names.map(String::len).max().unwrap_or_default();
-        for (title, rows) in &self.sections {
-            println!(
-                "\n{title:<width$} {:>6} {:>9} {:>9} {:>9} {:>7} {:>6}         against",
-                "times", "per s", "p50 ms", "p99 ms", "ratio", "bar"
-            );
-            for row in rows {
-                println!("{}", line(row, width));
-                if row.comparison.as_ref().is_some_and(Comparison::is_missed) {
-                    missed.push(format!("{title}: {}", row.name));
-                }
-            }
-        }
-        for failure in &self.failures {
-            println!("FAILED: {failure}");
-        }
-        if enforce && let Some(failure) = self.failures.first() {
-            return Err(failure.clone());
-        }
-        if enforce && !missed.is_empty() {
-            return Err(format!("bars missed: {}", missed.join("; ")));
-        }
-        Ok(())
-    }
-}
-
-fn line(row: &Row, width: usize) -> String {
-    let milliseconds = |time: Duration| time.as_secs_f64() * 1000.0;
-    let mut line = format!("{:<width$} {:>6}", row.name, row.times.len());
-    if let Some((value, unit)) = row.value {
-        let _ = write!(line, " {:>29}", format!("{value:.1} {unit}"));
-    } else if row.times.is_empty() {
-        line += &" ".repeat(30);
-    } else {
-        let (median, slow) = (milliseconds(row.median()), milliseconds(row.p99()));
-        let _ = write!(line, " {:>9.1} {median:>9.3} {slow:>9.3}", row.rate());
-    }
-    if let Some(comparison) = &row.comparison {
-        let bar = comparison.bar.map(Bar::text).unwrap_or_default();
-        let missed = if comparison.is_missed() { "MISSED" } else { "" };
-        let _ = write!(line, " {:>7} {bar:>6} {missed:<6}  {}", format_ratio(comparison.ratio), comparison.against);
-    }
-    line
 }

@@ -1,89 +1,144 @@
-//! The results of a benchmark as a file of JSON in the target directory, from which the page is made.
+//! The results of a benchmark: rows with times or values, comparisons with bars, and a table of them.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use serde_json::{Value, json};
-
 use super::options::Options;
-use super::scratch::{Scratch, create_dir, write};
 use crate::Result;
-use crate::tidy::read;
 
 /// A measured row. What was not measured is absent.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Record {
-    /// The name, which `--only` selects. A number after its last comma is the size of the data: `way ready, 10,000`.
+    /// The name, which `--only` selects.
     pub(super) name: String,
-    pub(super) runs: u64,
+    pub(super) runs: usize,
     /// Times in milliseconds: the median, the 10th and 90th percentiles, the 99th, and the longest.
     pub(super) times: Option<[f64; 5]>,
     /// Runs per second.
     pub(super) rate: Option<f64>,
     /// User and system time in milliseconds.
     pub(super) cpu: Option<f64>,
-    /// Peak memory in KiB.
+    /// Peak memory in MiB.
     pub(super) peak: Option<f64>,
-    /// Bytes that the process wrote to files.
+    /// Kilobytes that the process wrote to files.
     pub(super) written: Option<f64>,
     /// A value that is no time, and its unit.
     pub(super) value: Option<(f64, String)>,
     pub(super) comparison: Option<Compared>,
 }
 
-/// A ratio to another row, and its bar.
-#[derive(Clone, Debug, Default, PartialEq)]
+/// A ratio to another row or to a limit, and its bar.
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct Compared {
     pub(super) ratio: f64,
-    /// The bar as text, for example `<= 1.5`.
-    pub(super) bar: Option<String>,
-    pub(super) is_missed: bool,
+    pub(super) bar: Option<Bar>,
     pub(super) against: String,
 }
 
-impl Record {
-    /// Returns the part of the name before the size, and the size.
-    pub(super) fn series(&self) -> (&str, Option<u64>) {
-        let sized = self.name.rsplit_once(", ").and_then(|(series, size)| {
-            let is_number = size.bytes().all(|byte| byte.is_ascii_digit() || byte == b',');
-            Some((series, size.replace(',', "").parse().ok().filter(|_| is_number)?))
-        });
-        sized.map_or((self.name.as_str(), None), |(series, size)| (series, Some(size)))
-    }
+/// The limit of a ratio.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Bar {
+    AtMost(f64),
+    AtLeast(f64),
+}
 
-    fn to_json(&self) -> Value {
-        let compared = self.comparison.as_ref().map(|compared| {
-            json!({ "ratio": compared.ratio, "bar": compared.bar, "is_missed": compared.is_missed,
-                "against": compared.against })
-        });
-        json!({ "name": self.name, "runs": self.runs, "times_ms": self.times, "rate": self.rate, "cpu_ms": self.cpu,
-            "peak_kib": self.peak, "written_bytes": self.written, "value": self.value, "comparison": compared })
-    }
-
-    fn from_json(json: &Value) -> Record {
-        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
-        let times = json["times_ms"].as_array().map(|times| {
-            let at = |number: usize| times.get(number).and_then(Value::as_f64).unwrap_or_default();
-            [at(0), at(1), at(2), at(3), at(4)]
-        });
-        let compared = &json["comparison"];
-        let comparison = compared.is_object().then(|| Compared {
-            ratio: compared["ratio"].as_f64().unwrap_or_default(),
-            bar: compared["bar"].as_str().map(str::to_owned),
-            is_missed: compared["is_missed"].as_bool().unwrap_or_default(),
-            against: text(&compared["against"]),
-        });
-        Record {
-            name: text(&json["name"]),
-            runs: json["runs"].as_u64().unwrap_or_default(),
-            times,
-            rate: json["rate"].as_f64(),
-            cpu: json["cpu_ms"].as_f64(),
-            peak: json["peak_kib"].as_f64(),
-            written: json["written_bytes"].as_f64(),
-            value: json["value"][0].as_f64().map(|value| (value, text(&json["value"][1]))),
-            comparison,
+impl Compared {
+    /// Returns whether the bar is missed, even if the ratio may be worse by this factor.
+    fn is_missed(&self, tolerance: f64) -> bool {
+        match self.bar {
+            Some(Bar::AtMost(bar)) => self.ratio > bar * tolerance,
+            Some(Bar::AtLeast(bar)) => self.ratio < bar / tolerance,
+            None => false,
         }
+    }
+
+    fn text(&self, tolerance: f64) -> String {
+        let bar = match self.bar {
+            Some(Bar::AtMost(bar)) => format!(", at most {bar}"),
+            Some(Bar::AtLeast(bar)) => format!(", at least {bar}"),
+            None => String::new(),
+        };
+        let missed = if self.is_missed(tolerance) { ": MISSED" } else { "" };
+        format!("{} of {}{bar}{missed}", digits(self.ratio), self.against)
+    }
+}
+
+/// The results of one benchmark.
+#[derive(Clone, Default)]
+pub(super) struct Part {
+    pub(super) records: Vec<Record>,
+    /// What could not be measured, with the error.
+    pub(super) failures: Vec<String>,
+}
+
+impl Part {
+    pub(super) fn extend(&mut self, other: Part) {
+        self.records.extend(other.records);
+        self.failures.extend(other.failures);
+    }
+
+    /// Notes that something could not be measured.
+    pub(super) fn fail(&mut self, failure: String) {
+        eprintln!("FAILED: {failure}");
+        self.failures.push(failure);
+    }
+
+    /// Prints the table. If bars are enforced, a missed one is an error, and so is what could not be measured.
+    pub(super) fn report(&self, options: &Options) -> Result {
+        println!("\n{}", self.table(options.tolerance));
+        for failure in &self.failures {
+            println!("FAILED: {failure}");
+        }
+        let is_missed = |record: &&Record| record.comparison.as_ref().is_some_and(|it| it.is_missed(options.tolerance));
+        let missed: Vec<&str> = self.records.iter().filter(is_missed).map(|record| record.name.as_str()).collect();
+        match (self.failures.first(), missed.as_slice()) {
+            (Some(failure), _) if options.enforce => Err(failure.clone()),
+            (_, [_, ..]) if options.enforce => Err(format!("bars missed: {}", missed.join("; "))),
+            _ => Ok(()),
+        }
+    }
+
+    /// Returns a table in Markdown, without the columns that no row has.
+    pub(super) fn table(&self, tolerance: f64) -> String {
+        let number = |value: Option<f64>| value.map(digits).unwrap_or_default();
+        let rows = self.records.iter().map(|record| {
+            let time = |at: usize| number(record.times.map(|times| times[at]));
+            let value = record.value.as_ref().map(|(value, unit)| format!("{} {unit}", digits(*value)));
+            let compared = record.comparison.as_ref().map(|compared| compared.text(tolerance));
+            [
+                record.name.clone(),
+                if record.runs == 0 { String::new() } else { record.runs.to_string() },
+                time(0),
+                record.times.map(|times| format!("{} to {}", digits(times[1]), digits(times[2]))).unwrap_or_default(),
+                time(3),
+                time(4),
+                number(record.rate),
+                number(record.cpu),
+                number(record.peak),
+                number(record.written),
+                value.unwrap_or_default(),
+                compared.unwrap_or_default(),
+            ]
+        });
+        let head = ["row", "runs", "ms", "10 to 90 %", "p99 ms", "longest ms", "per s", "CPU ms", "peak MiB"];
+        let head = [&head[..], &["KB written", "value", "compared"]].concat();
+        let rows: Vec<_> = rows.collect();
+        let columns: Vec<usize> =
+            (0..head.len()).filter(|column| rows.iter().any(|row| !row[*column].is_empty())).collect();
+        let width = |column: &usize| {
+            let cells = rows.iter().map(|row| row[*column].chars().count());
+            cells.chain([head[*column].len()]).max().unwrap_or_default()
+        };
+        let widths: Vec<usize> = columns.iter().map(width).collect();
+        let line = |cell: &dyn Fn(usize) -> String| {
+            let cells = columns.iter().zip(&widths).map(|(column, width)| {
+                if *column == 0 { format!("{:<width$}", cell(*column)) } else { format!("{:>width$}", cell(*column)) }
+            });
+            format!("| {} |", cells.collect::<Vec<_>>().join(" | "))
+        };
+        let rule = |column: usize| if column == 0 { "---".to_owned() } else { "---:".to_owned() };
+        let mut lines = vec![line(&|column| head[column].to_owned()), line(&rule)];
+        lines.extend(rows.iter().map(|row| line(&|column| row[column].clone())));
+        lines.join("\n")
     }
 }
 
@@ -96,6 +151,17 @@ pub(super) fn spread(times: &[Duration]) -> Option<[f64; 5]> {
     Some([at(50), at(10), at(90), at(99), at(100)])
 }
 
+/// Formats a number with three significant digits.
+fn digits(number: f64) -> String {
+    match number.abs() {
+        0.0 => "0".to_owned(),
+        small if small < 0.1 => format!("{number:.4}"),
+        small if small < 10.0 => format!("{number:.2}"),
+        middle if middle < 100.0 => format!("{number:.1}"),
+        _ => format!("{number:.0}"),
+    }
+}
+
 /// Formats a number with separators of thousands.
 pub(super) fn thousands(number: u64) -> String {
     let digits = number.to_string();
@@ -104,70 +170,38 @@ pub(super) fn thousands(number: u64) -> String {
     groups.join(",")
 }
 
-/// The results of one benchmark.
-pub(super) struct Part {
-    pub(super) records: Vec<Record>,
-    /// Sentences about what could not be measured.
-    pub(super) failures: Vec<String>,
-    pub(super) seconds: f64,
-}
-
-/// Returns the directory of the results. Those of quick benchmarks are separate.
-pub(super) fn dir(scratch: &Path, options: &Options) -> PathBuf {
-    scratch.join(options.pick("results", "results-quick"))
-}
-
-/// Saves the results of a benchmark that measured all rows.
-pub(super) fn save(scratch: &Scratch, options: &Options, records: &[Record], failures: &[String]) -> Result {
-    if options.only.is_some() {
-        return Ok(());
-    }
-    let dir = dir(&scratch.dir, options);
-    create_dir(&dir)?;
-    let records: Vec<Value> = records.iter().map(Record::to_json).collect();
-    let json = json!({ "records": records, "failures": failures, "seconds": scratch.begun.elapsed().as_secs_f64() });
-    write(&dir.join(format!("{}.json", options.subject.name())), &[&format!("{json:#}\n")])
-}
-
-/// Loads the results of a benchmark. None if it did not run to its end.
-pub(super) fn load(dir: &Path, name: &str) -> Result<Option<Part>> {
-    let path = dir.join(format!("{name}.json"));
-    if !path.is_file() {
-        return Ok(None);
-    }
-    let json: Value = serde_json::from_str(&read(&path)?).map_err(|error| format!("{}: {error}", path.display()))?;
-    let list = |name: &str| json[name].as_array().cloned().unwrap_or_default();
-    Ok(Some(Part {
-        records: list("records").iter().map(Record::from_json).collect(),
-        failures: list("failures").iter().filter_map(|text| text.as_str().map(str::to_owned)).collect(),
-        seconds: json["seconds"].as_f64().unwrap_or_default(),
-    }))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_record_is_the_same_after_it_was_saved() {
-        let record = Record {
-            name: "way ready, 10,000".to_owned(),
-            runs: 3,
-            times: Some([1.0, 0.5, 2.0, 3.0, 4.0]),
-            rate: Some(1000.0),
-            value: Some((2.5, "bytes".to_owned())),
-            comparison: Some(Compared {
-                ratio: 1.2,
-                bar: Some("<= 1.5".to_owned()),
-                is_missed: false,
-                against: "trivial program".to_owned(),
-            }),
-            ..Record::default()
+    fn a_bar_is_missed_only_beyond_the_tolerance() {
+        let compared = |ratio, bar| Compared { ratio, bar: Some(bar), against: "x".to_owned() };
+        for (ratio, bar, tolerance, is_missed) in [
+            (2.1, Bar::AtMost(2.0), 1.0, true),
+            (2.1, Bar::AtMost(2.0), 2.0, false),
+            (4.1, Bar::AtMost(2.0), 2.0, true),
+            (0.1, Bar::AtMost(0.0), 2.0, true),
+            (0.8, Bar::AtLeast(0.9), 1.0, true),
+            (0.5, Bar::AtLeast(0.9), 2.0, false),
+            (0.4, Bar::AtLeast(0.9), 2.0, true),
+        ] {
+            assert_eq!(compared(ratio, bar).is_missed(tolerance), is_missed, "{ratio} {bar:?} {tolerance}");
+        }
+        let part = Part {
+            records: vec![Record { comparison: Some(compared(2.1, Bar::AtMost(2.0))), ..Record::default() }],
+            failures: Vec::new(),
         };
-        assert_eq!(Record::from_json(&record.to_json()), record);
-        assert_eq!(record.series(), ("way ready", Some(10_000)));
-        let unsized_record = Record { name: "way ready, 3 x 10,000".to_owned(), ..Record::default() };
-        assert_eq!(unsized_record.series(), ("way ready, 3 x 10,000", None));
+        let options = |enforce, tolerance| Options { enforce, tolerance, ..Options::default() };
+        assert!(part.report(&options(true, 1.0)).is_err());
+        assert!(part.report(&options(true, 2.0)).is_ok() && part.report(&options(false, 1.0)).is_ok());
+    }
+
+    #[test]
+    fn a_table_has_no_empty_columns() {
+        let row = |name: &str, rate| Record { name: name.to_owned(), rate, ..Record::default() };
+        let part = Part { records: vec![row("a", Some(1.5)), row("bcd", None)], failures: Vec::new() };
+        assert_eq!(part.table(1.0), "| row | per s |\n| --- |  ---: |\n| a   |  1.50 |\n| bcd |       |");
     }
 
     #[test]

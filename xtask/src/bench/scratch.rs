@@ -4,7 +4,6 @@ use std::ffi::OsStr;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::Instant;
 
 use super::options::Options;
 use crate::{Result, cargo, run, target};
@@ -14,33 +13,26 @@ pub(super) struct Scratch {
     pub(super) dir: PathBuf,
     /// A program that does nothing, as the baseline.
     pub(super) trivial: PathBuf,
-    /// When the benchmark began, after the build.
-    pub(super) begun: Instant,
-    is_built: bool,
-    profile: String,
     way: PathBuf,
     programs: PathBuf,
     home: PathBuf,
 }
 
 impl Scratch {
-    /// Builds `way` and creates the directories.
+    /// Builds all measured programs and creates the directories.
     pub(super) fn prepare(options: &Options) -> Result<Self> {
-        let profile = options.profile.clone().unwrap_or_else(|| "dist".to_owned());
-        let programs = target().join(if profile == "dev" { "debug" } else { &profile });
+        let profile = &options.profile;
+        let programs = target().join(if profile == "dev" { "debug" } else { profile });
         let dir = bench_dir();
         let (home, way) = (dir.join("home"), dir.join("installed/way"));
         create_dir(&home)?;
         create_dir(&dir.join("installed"))?;
         let trivial = trivial_program(&dir)?;
-        let is_built = options.is_built;
-        let mut scratch = Self { dir, trivial, begun: Instant::now(), is_built, profile, way, programs, home };
-        if !is_built {
-            scratch.build(&["--bin", "way"])?;
-        }
-        install(&scratch.programs.join("way"), &scratch.way)?;
-        scratch.begun = Instant::now();
-        Ok(scratch)
+        // At once: cargo builds dependencies with the same features for all.
+        let packages = ["--package", "waypost-cli", "--package", "waypost-bench", "--bins"];
+        run(cargo(["build", "--profile", profile, "--locked"]).args(packages))?;
+        install(&programs.join("way"), &way)?;
+        Ok(Self { dir, trivial, way, programs, home })
     }
 
     /// Returns a `way` command in a directory.
@@ -63,23 +55,9 @@ impl Scratch {
         command
     }
 
-    /// Builds a program of the package `waypost-bench`.
-    pub(super) fn program(&self, name: &str) -> Result<PathBuf> {
-        if !self.is_built {
-            self.build(&["--bin", "way", "--bin", &format!("bench-{name}")])?;
-        }
-        Ok(self.programs.join(format!("bench-{name}")))
-    }
-
-    /// Builds all programs of the package `waypost-bench`, several at once.
-    pub(super) fn build_programs(&self) -> Result {
-        self.build(&["--bins"])
-    }
-
-    /// Builds programs with the same features as `way`, so that cargo builds no dependency a second time.
-    fn build(&self, programs: &[&str]) -> Result {
-        let packages = ["--package", "waypost-cli", "--package", "waypost-bench"];
-        run(cargo(["build", "--profile", &self.profile, "--locked"]).args(packages).args(programs))
+    /// Returns a program of the package `waypost-bench`.
+    pub(super) fn program(&self, name: &str) -> PathBuf {
+        self.programs.join(format!("bench-{name}"))
     }
 
     /// Returns a git repository of this name.

@@ -1,26 +1,20 @@
-//! The cost of a server: operations over HTTP, many clients, memory; compared with axum and one SQLite statement per request.
+//! The cost of a server: many clients at full speed and at a steady rate, and its memory.
 //!
 //! Clients are threads of this process, each with a persistent connection.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use super::percentiles::{Bar, Row, Table};
+use super::percentiles::Row;
 use super::process::written_bytes;
-use super::results;
-use super::scratch::{Scratch, create_dir, remove_files};
+use super::results::{Bar, Part};
+use super::scratch::{Scratch, remove_files};
 use crate::Result;
-
-/// Number of clients when one operation is measured, and calls per client.
-const CLIENTS: usize = 10;
-const ROUNDS: u32 = 200;
-const QUICK_ROUNDS: u32 = 20;
 
 /// Numbers of connections that write at full speed, and for how long. With the most, the minimum rate and the maximum 99th
 /// percentile, also of reads meanwhile.
@@ -40,56 +34,33 @@ const CONNECTED: usize = 200;
 const IDLE_BAR_MIB: f64 = 30.0;
 const CONNECTED_BAR_MIB: f64 = 100.0;
 
-/// The name of the baseline.
-const FLOOR: &str = "axum, one SQLite statement";
-
-/// The names of rows.
-const CLAIM_ROW: &str = "claim, and finish what was claimed";
 const CROWD_ROW: &str = "claims, checkpoints and finishes";
 
 /// Number of tasks of one workflow.
 const TASKS: usize = 500;
 
-pub(super) fn measure(options: &Options) -> Result {
-    let scratch = Scratch::prepare(options)?;
-    let rounds = options.rounds(ROUNDS, QUICK_ROUNDS);
+pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
     let seconds = options.rounds.unwrap_or(options.pick(SECONDS, 2)).min(SECONDS);
-    let mut table = Table::default();
-    let server = Server::start(&scratch, "served")?;
+    let mut part = Part::default();
+    let server = Server::start(scratch, "served")?;
     let idle = server.memory()?;
-    add_load(&mut table, &scratch, &server, options);
-    let names = ["next", "list 50 tasks", CLAIM_ROW, "checkpoint", "heartbeat", CROWD_ROW, "failed writes"];
-    let wants_floor = options.wants(FLOOR) || names.iter().any(|name| options.wants(name));
-    let floor = if wants_floor { floor(&scratch, rounds, seconds) } else { Err("not wanted".to_owned()) };
-    if let Ok((floor, floor_crowd)) = floor {
-        table.section(&format!("Server, {CLIENTS} clients at full speed"), || {
-            let mut rows = operations(&server, rounds)?;
-            for row in &mut rows {
-                row.compare(row.rate() / floor.rate(), None, &floor.name);
-            }
-            Ok(std::iter::once(floor).chain(rows).collect())
-        });
+    add_load(&mut part, scratch, &server, options);
+    if options.wants(CROWD_ROW) || options.wants("failed writes") {
         let per_second = 1000 / WRITE_INTERVAL.as_millis();
-        table.section(
-            &format!("Server, {CROWD} clients with {per_second} writes per second each, {seconds} s"),
-            || {
-                server.fill("crowd", CROWD * (writes_in(seconds) as usize / 3 + 1))?;
-                let (mut row, failed) = crowd(CROWD_ROW, seconds, |number, pace| crowd_client(&server, number, pace))?;
-                let ratio = row.p99().as_secs_f64() / P99_BAR.as_secs_f64();
-                row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("p99 of {P99_BAR:?}"));
-                let mut wrong = Row::new("failed writes".to_owned());
-                wrong.compare(f64::from(failed), Some(Bar::AtMost(0.0)), "none");
-                Ok(vec![floor_crowd, row, wrong])
-            },
-        );
-    } else if let Err(error) = floor
-        && wants_floor
-    {
-        table.fail(format!("{FLOOR}: {error}"));
+        let title = format!("{CROWD} clients with {per_second} writes per second each, {seconds} s");
+        part.section(&title, || {
+            server.fill("crowd", CROWD * (writes_in(seconds) as usize / 3 + 1))?;
+            let (mut row, failed) = crowd(CROWD_ROW, seconds, |number, pace| crowd_client(&server, number, pace))?;
+            let ratio = row.p99().as_secs_f64() / P99_BAR.as_secs_f64();
+            row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("p99 of {P99_BAR:?}"));
+            let mut wrong = Row::new("failed writes".to_owned());
+            wrong.compare(f64::from(failed), Some(Bar::AtMost(0.0)), "none");
+            Ok(vec![row, wrong])
+        });
     }
     let names = ["memory of the idle server", "memory of the server with 200 clients"];
     if names.iter().any(|name| options.wants(name)) {
-        table.section("Server, memory, the second after all other measurements", || {
+        part.section("memory, the second after all other measurements", || {
             let used = [(names[0], idle, IDLE_BAR_MIB), (names[1], connected(&server)?, CONNECTED_BAR_MIB)];
             let row = |(name, used, bar): (&str, f64, f64)| {
                 let mut row = Row::with_value(name, used, "MiB");
@@ -99,17 +70,13 @@ pub(super) fn measure(options: &Options) -> Result {
             Ok(used.map(row).into())
         });
     }
-    results::save(&scratch, options, &table.records(), table.failures())?;
-    table.report(options.enforce)
+    Ok(part)
 }
 
 /// Adds small writes on many connections at full speed, and reads meanwhile.
-fn add_load(table: &mut Table, scratch: &Scratch, server: &Server, options: &Options) {
+fn add_load(part: &mut Part, scratch: &Scratch, server: &Server, options: &Options) {
     let seconds = options.rounds.unwrap_or(LOAD_SECONDS).min(options.pick(LOAD_SECONDS, 1));
-    let program = match scratch.program("load") {
-        Ok(program) => program,
-        Err(error) => return table.fail(error),
-    };
+    let program = scratch.program("load");
     for connections in CONNECTIONS {
         for (kind, readers) in [("checkpoint", 0), ("heartbeat", 0), ("checkpoint", READERS)] {
             let suffix = if readers == 0 { "" } else { ", with readers" };
@@ -123,7 +90,7 @@ fn add_load(table: &mut Table, scratch: &Scratch, server: &Server, options: &Opt
             {
                 continue;
             }
-            table.section(
+            part.section(
                 &format!("Server, {connections} connections at full speed for {seconds} s, {kind}{suffix}"),
                 || {
                     // Each connection may need further tasks.
@@ -249,15 +216,6 @@ impl Client {
     /// Sends a POST request. Returns the body of a successful answer.
     fn post(&mut self, path: &str, body: &str) -> Result<String> {
         let request = format!("POST {path} HTTP/1.1\r\n{}Content-Length: {}\r\n\r\n{body}", self.head, body.len());
-        self.exchange(&request)
-    }
-
-    fn get(&mut self, path: &str) -> Result<String> {
-        let request = format!("GET {path} HTTP/1.1\r\n{}\r\n", self.head);
-        self.exchange(&request)
-    }
-
-    fn exchange(&mut self, request: &str) -> Result<String> {
         let broken = |error: std::io::Error| error.to_string();
         self.stream.get_mut().write_all(request.as_bytes()).map_err(broken)?;
         let (mut status, mut length) = (String::new(), 0);
@@ -290,75 +248,10 @@ fn claimed(answer: &str) -> Result<(String, String)> {
     id.zip(epoch).ok_or_else(|| format!("no claim in {answer}"))
 }
 
-/// Lets several clients run an operation many times, and returns the times.
-fn measure_clients(name: &str, rounds: u32, work: impl Fn(usize, u32) -> Result<Duration> + Sync) -> Result<Row> {
-    let times = Mutex::new(Vec::new());
-    let begin = Instant::now();
-    let ended: Vec<Result> = std::thread::scope(|scope| {
-        let client = |number: usize| {
-            let (work, times) = (&work, &times);
-            scope.spawn(move || -> Result {
-                for round in 0..rounds {
-                    let time = work(number, round)?;
-                    times.lock().map_err(|error| error.to_string())?.push(time);
-                }
-                Ok(())
-            })
-        };
-        let clients: Vec<_> = (0..CLIENTS).map(client).collect();
-        clients.into_iter().map(|client| client.join().unwrap_or_else(|_| Err("a client ended".to_owned()))).collect()
-    });
-    ended.into_iter().collect::<Result<Vec<()>>>().map_err(|error| format!("{name}: {error}"))?;
-    let mut row = Row::new(name.to_owned());
-    row.times = times.into_inner().map_err(|error| error.to_string())?;
-    row.all = begin.elapsed();
-    Ok(row)
-}
-
 fn timed(work: impl FnOnce() -> Result<String>) -> Result<(String, Duration)> {
     let begin = Instant::now();
     let answer = work()?;
     Ok((answer, begin.elapsed()))
-}
-
-/// Measures the usual operations of an agent, one after the other.
-fn operations(server: &Server, rounds: u32) -> Result<Vec<Row>> {
-    server.fill("operations", CLIENTS * rounds as usize)?;
-    let clients: Vec<Mutex<Client>> =
-        (0..CLIENTS).map(|number| server.client(&format!("c{number}")).map(Mutex::new)).collect::<Result<_>>()?;
-    let held: Vec<Mutex<Vec<(String, String)>>> = (0..CLIENTS).map(|_| Mutex::default()).collect();
-    let ask = |number: usize, path: &str, body: Option<&str>| -> Result<(String, Duration)> {
-        let mut client = clients[number].lock().map_err(|error| error.to_string())?;
-        timed(|| match body {
-            Some(body) => client.post(path, body),
-            None => client.get(path),
-        })
-    };
-    let lock = |number: usize| held[number].lock().map_err(|error| error.to_string());
-    let next = measure_clients("next", rounds, |number, _| Ok(ask(number, "/api/v1/tasks/next?limit=1", None)?.1))?;
-    let list = measure_clients("list 50 tasks", rounds.min(20), |number, _| {
-        Ok(ask(number, "/api/v1/tasks?workflow=operations-0&limit=50", None)?.1)
-    })?;
-    let claim = measure_clients(CLAIM_ROW, rounds, |number, _| {
-        let (answer, time) = ask(number, "/api/v1/tasks/claim", Some("{\"budget\":500}"))?;
-        let (id, epoch) = claimed(&answer)?;
-        let finish = format!("{{\"epoch\":{epoch},\"outcome\":\"done\"}}");
-        let (_, more) = ask(number, &format!("/api/v1/tasks/{id}/finish"), Some(&finish))?;
-        Ok(time + more)
-    })?;
-    server.fill("further", CLIENTS)?;
-    for number in 0..CLIENTS {
-        let (answer, _) = ask(number, "/api/v1/tasks/claim", Some("{\"budget\":500}"))?;
-        lock(number)?.push(claimed(&answer)?);
-    }
-    let checkpoint = measure_clients("checkpoint", rounds, |number, round| {
-        let (id, epoch) = lock(number)?.first().cloned().ok_or("nothing is held")?;
-        let body = format!("{{\"epoch\":{epoch},\"kind\":\"progress\",\"summary\":\"Step {round} is done\"}}");
-        Ok(ask(number, &format!("/api/v1/tasks/{id}/checkpoint"), Some(&body))?.1)
-    })?;
-    let heartbeat =
-        measure_clients("heartbeat", rounds, |number, _| Ok(ask(number, "/api/v1/heartbeat", Some("{}"))?.1))?;
-    Ok(vec![next, list, claim, checkpoint, heartbeat])
 }
 
 fn writes_in(seconds: u32) -> u32 {
@@ -461,34 +354,4 @@ fn connected(server: &Server) -> Result<f64> {
         client.post("/api/v1/heartbeat", "{}")?;
     }
     server.memory()
-}
-
-/// Measures axum with one statement per request: some clients at full speed, and the crowd.
-fn floor(scratch: &Scratch, rounds: u32, seconds: u32) -> Result<(Row, Row)> {
-    let program = scratch.program("floor")?;
-    let dir = scratch.dir.join("server");
-    create_dir(&dir)?;
-    remove_files(&dir, "floor.db")?;
-    let mut child = start_floor(&program, &dir)?;
-    let port: u16 = first_line(&mut child)?.trim().parse().map_err(|_| "the baseline printed no port")?;
-    let head = "Host: localhost\r\nContent-Type: text/plain\r\n".to_owned();
-    let clients: Vec<Mutex<Client>> =
-        (0..CLIENTS).map(|_| Client::connect(port, head.clone()).map(Mutex::new)).collect::<Result<_>>()?;
-    let row = measure_clients(FLOOR, rounds, |number, _| {
-        let mut client = clients[number].lock().map_err(|error| error.to_string())?;
-        Ok(timed(|| client.post("/", "{\"summary\":\"Step 1 is done\"}"))?.1)
-    });
-    let crowd = crowd(&format!("{FLOOR}, {CROWD} clients"), seconds, |_, pace| {
-        let mut client = Client::connect(port, head.clone())?;
-        let times = pace.beats().map(|_| Ok(timed(|| client.post("/", "{\"summary\":\"half\"}"))?.1));
-        Ok((times.collect::<Result<_>>()?, 0))
-    });
-    let _ = child.kill();
-    let _ = child.wait();
-    Ok((row?, crowd?.0))
-}
-
-fn start_floor(program: &Path, dir: &Path) -> Result<Child> {
-    let mut command = Command::new(program);
-    command.arg(dir.join("floor.db")).stdout(Stdio::piped()).spawn().map_err(|error| error.to_string())
 }

@@ -6,26 +6,26 @@ use std::path::Path;
 
 use super::cases::{Cases, at_most, beside};
 use super::options::Options;
-use super::results;
+use super::results::Part;
 use super::scratch::{Scratch, create_dir};
 use crate::Result;
 
 const ROUNDS: u32 = 300;
 const QUICK_ROUNDS: u32 = 30;
 
-pub(super) fn measure(options: &Options) -> Result {
-    let scratch = Scratch::prepare(options)?;
-    let repo = scratch.repository("repo")?;
-    let (scratch, repo) = (&scratch, &repo);
+pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
+    let repo = &scratch.repository("repo")?;
     let mut cases = Cases::default();
     let trivial = cases.program("trivial program", None, || Ok(scratch.command(&scratch.trivial, repo)));
     for (name, args, bar) in [
-        ("way --version", &["--version"][..], 2.0),
-        ("way where", &["where"], 3.0),
-        ("open + one query (worktree list)", &["worktree", "list"], 3.0),
-        ("open + one write (db probe)", &["--quiet", "db", "probe", "--writes", "1"], 3.0),
+        ("way --version", &["--version"][..], Some(2.0)),
+        ("way ready", &["ready"], Some(3.0)),
+        ("way where", &["where"], None),
+        ("open + one query (worktree list)", &["worktree", "list"], None),
+        ("open + one write (db probe)", &["--quiet", "db", "probe", "--writes", "1"], None),
     ] {
-        cases.program(name, at_most(bar, trivial), move || Ok(scratch.way(repo, args)));
+        let baseline = bar.map_or_else(|| beside(trivial), |bar| at_most(bar, trivial));
+        cases.program(name, baseline, move || Ok(scratch.way(repo, args)));
     }
     for (name, args) in
         [("git --version", &["--version"][..]), ("git rev-parse --git-dir", &["rev-parse", "--git-dir"])]
@@ -43,7 +43,5 @@ pub(super) fn measure(options: &Options) -> Result {
     cases.inside("append 4 KiB and sync", move || {
         file.write_all(&[b'x'; 4096]).and_then(|()| file.sync_data()).map_err(|error| error.to_string())
     });
-    cases.measure(options, options.rounds(ROUNDS, QUICK_ROUNDS))?;
-    results::save(scratch, options, &cases.records(), cases.failures())?;
-    cases.report(options.enforce)
+    Ok(cases.measure(options, options.rounds(ROUNDS, QUICK_ROUNDS)))
 }

@@ -1,18 +1,17 @@
-//! The cost of operations on a store: in process, as commands, by store size, and compared with pgbench.
+//! The cost of operations on a store: in process, as commands, by store size, and by number of processes.
 //!
 //! An example of the library measures in process. The benchmark starts its own PostgreSQL server on this machine.
 
 use std::io::{BufRead as _, BufReader, Lines, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::Duration;
 
 use super::cases::Cases;
-use super::ledger::bytes_in;
 use super::options::Options;
-use super::percentiles::{Bar, Row, Table};
+use super::percentiles::Row;
 use super::process::wall_time;
-use super::results::{self, thousands};
+use super::results::{Bar, Part, thousands};
 use super::scratch::{Scratch, create_dir, remove_files};
 use crate::Result;
 
@@ -34,14 +33,10 @@ const CONTEXT_BAR: Duration = Duration::from_millis(10);
 const CHECKPOINTS: u32 = 5_000;
 const QUICK_CHECKPOINTS: u32 = 200;
 
-/// Minimum ratio of the rate of claims on many connections to the rate of pgbench.
-const CROWD_BAR: f64 = 0.7;
-const CONNECTIONS: &str = "10";
-/// Number of alternating runs, and the duration of each.
-const ALTERNATING_RUNS: usize = 3;
+/// How long processes work.
 const SECONDS: u32 = 5;
 /// More tasks than can be claimed in that time.
-const CROWD_TASKS: &str = "20000";
+const PROCESS_TASKS: &str = "20000";
 
 /// Numbers of processes that claim, checkpoint and finish on one store. With the most, minimum fairness and maximum wait.
 const PROCESSES: [usize; 4] = [1, 10, 50, 150];
@@ -72,27 +67,28 @@ const COMMANDS: [(&str, &[&str]); 8] = [
     ("way task claim", &["task", "claim", "--repo", "all"]),
 ];
 
-pub(super) fn measure(options: &Options) -> Result {
-    let scratch = Scratch::prepare(options)?;
-    let program = scratch.program("operations")?;
+pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
     let dir = scratch.dir.join("store");
     create_dir(&dir)?;
     remove_files(&dir, "fresh-")?;
-    let bench = Bench { scratch: &scratch, program, dir, options };
-    let mut table = Table::default();
+    let bench = Bench { scratch, program: scratch.program("operations"), dir, options };
+    let mut part = Part::default();
     let mut files = |name: &str| Ok(bench.dir.join(format!("{name}.db")).display().to_string());
-    bench.add(&mut table, "SQLite", &mut files);
-    bench.add_processes(&mut table);
-    let mut cases = Cases::default();
+    bench.add(&mut part, "SQLite", &mut files);
+    bench.add_processes(&mut part);
     if COMMANDS.iter().any(|(name, _)| options.wants(&bench.command_name(name))) {
-        bench.measure_commands(&mut cases).unwrap_or_else(|error| table.fail(format!("commands: {error}")));
+        match bench.measure_commands() {
+            Ok(commands) => part.extend(commands),
+            Err(error) => part.fail(format!("commands: {error}")),
+        }
     }
     if bench.wants_postgres() {
-        bench.add_postgres(&mut table);
+        match Server::start(&bench) {
+            Ok(mut server) => bench.add(&mut part, "PostgreSQL", &mut |_| server.schema()),
+            Err(error) => part.fail(format!("nothing was measured on PostgreSQL: {error}")),
+        }
     }
-    let records = [table.records(), cases.records()].concat();
-    results::save(&scratch, options, &records, &[table.failures(), cases.failures()].concat())?;
-    table.report(options.enforce).and(if cases.records().is_empty() { Ok(()) } else { cases.report(options.enforce) })
+    Ok(part)
 }
 
 struct Bench<'a> {
@@ -131,7 +127,7 @@ impl Bench<'_> {
     }
 
     /// Adds the measurements of both databases. `store` returns a store by its purpose.
-    fn add(&self, table: &mut Table, database: &str, store: &mut dyn FnMut(&str) -> Result<String>) {
+    fn add(&self, part: &mut Part, database: &str, store: &mut dyn FnMut(&str) -> Result<String>) {
         let named = |mut row: Row| {
             row.name = match row.name.rsplit_once(", ") {
                 Some((name, size)) => format!("{name} on {database}, {}", thousands(size.parse().unwrap_or_default())),
@@ -141,7 +137,7 @@ impl Bench<'_> {
         };
         let rounds = self.rounds().to_string();
         if self.wants(&OPERATIONS, database) {
-            table.section(&format!("{database}, in process"), || {
+            part.section(&format!("{database}, in process"), || {
                 let rows = self.run(&["run", &store("fresh-operations")?, &rounds])?;
                 Ok(rows.into_iter().map(named).collect())
             });
@@ -149,8 +145,8 @@ impl Bench<'_> {
         let sizes: Vec<String> = self.sizes().iter().map(|size| thousands((*size).into())).collect();
         let is_wanted =
             |name: &&str| sizes.iter().any(|size| self.options.wants(&format!("{name} on {database}, {size}")));
-        if GROWING.iter().any(is_wanted) || self.options.wants(&format!("bytes per task on {database}")) {
-            table.section(&format!("{database}, in stores of several sizes"), || {
+        if GROWING.iter().any(is_wanted) {
+            part.section(&format!("{database}, in stores of several sizes"), || {
                 let mut args = vec!["grow".to_owned(), rounds.clone()];
                 for size in self.sizes() {
                     args.extend([size.to_string(), store(&format!("tasks-{size}"))?]);
@@ -168,16 +164,12 @@ impl Bench<'_> {
                     let bar = (!operation.starts_with("list")).then_some(Bar::AtMost(GROWTH_BAR));
                     row.compare(row.median().as_secs_f64() / least.as_secs_f64(), bar, name);
                 }
-                if let Some(largest) = args.last() {
-                    let bytes = self.bytes(largest)? / f64::from(self.largest());
-                    rows.push(Row::with_value(format!("bytes per task on {database}"), bytes, "bytes"));
-                }
                 Ok(rows)
             });
         }
         if self.wants(&["context"], database) {
             let checkpoints = self.options.pick(CHECKPOINTS, QUICK_CHECKPOINTS).to_string();
-            table.section(&format!("{database}, context of a task with {checkpoints} checkpoints"), || {
+            part.section(&format!("{database}, context of a task with {checkpoints} checkpoints"), || {
                 let mut contexts = self.run(&["context", &store("fresh-context")?, &checkpoints, &rounds])?;
                 for row in &mut contexts {
                     let ratio = row.median().as_secs_f64() / CONTEXT_BAR.as_secs_f64();
@@ -187,27 +179,15 @@ impl Bench<'_> {
             });
         }
         if self.wants(&COMMAND_NAMES, database) {
-            table.section(&format!("{database}, as whole commands"), || {
+            part.section(&format!("{database}, as whole commands"), || {
                 Ok(self.commands(&store("fresh-commands")?)?.into_iter().map(named).collect())
             });
         }
     }
 
-    /// Returns the bytes of a store on the disk.
-    fn bytes(&self, store: &str) -> Result<f64> {
-        if store.starts_with("postgres://") {
-            let output = Command::new(&self.program).args(["size", store]).output();
-            let printed = stdout_of(&output.map_err(|error| error.to_string())?)?;
-            return printed.trim().parse().map_err(|_| format!("no number: {printed}"));
-        }
-        let (path, name) = (Path::new(store), Path::new(store).file_name().unwrap_or_default());
-        let bytes = bytes_in(path.parent().unwrap_or(path), &name.to_string_lossy())?;
-        #[expect(clippy::cast_precision_loss, reason = "the size of a file")]
-        Ok(bytes as f64)
-    }
-
     /// Measures commands on the largest store: their memory, and the bytes that they write.
-    fn measure_commands<'a>(&'a self, cases: &mut Cases<'a>) -> Result {
+    fn measure_commands(&self) -> Result<Part> {
+        let mut cases = Cases::default();
         let store = self.dir.join(format!("tasks-{}.db", self.largest()));
         let (rounds, size) = (self.rounds().to_string(), self.largest().to_string());
         self.run(&["refill", &store.display().to_string(), &size, &rounds])?;
@@ -224,32 +204,16 @@ impl Bench<'_> {
                 Ok(command)
             });
         }
-        cases.measure(self.options, self.options.rounds(20, 2))
+        Ok(cases.measure(self.options, self.options.rounds(20, 2)))
     }
 
     fn wants_postgres(&self) -> bool {
-        let all = [&OPERATIONS[..], &GROWING, &COMMAND_NAMES, &["context", "bytes per task", "claims"]].concat();
+        let all = [&OPERATIONS[..], &GROWING, &COMMAND_NAMES, &["context"]].concat();
         let sizes = self.sizes().iter().map(|size| thousands((*size).into()));
         self.wants(&all, "PostgreSQL")
             || sizes
                 .into_iter()
                 .any(|size| GROWING.iter().any(|name| self.options.wants(&format!("{name} on PostgreSQL, {size}"))))
-    }
-
-    fn add_postgres(&self, table: &mut Table) {
-        let mut server = match Server::start(self) {
-            Ok(server) => server,
-            Err(error) => {
-                return table.fail(format!("PostgreSQL is not installed, nothing was measured on it: {error}"));
-            }
-        };
-        self.add(table, "PostgreSQL", &mut |_| server.schema());
-        if self.wants(&["claims"], "PostgreSQL") {
-            match pgbench() {
-                Some(pgbench) => self.add_crowd(table, &mut server, &pgbench),
-                None => table.fail("pgbench is not installed: no comparison of claims with it".to_owned()),
-            }
-        }
     }
 
     /// Runs the usual commands of an agent, one after the other in every round.
@@ -290,13 +254,13 @@ impl Bench<'_> {
     }
 
     /// Adds many processes that claim, checkpoint and finish on one store.
-    fn add_processes(&self, table: &mut Table) {
+    fn add_processes(&self, part: &mut Part) {
         for processes in PROCESSES {
             let names = [PROCESSES_ROW, FAIRNESS_ROW, WAIT_ROW].map(|name| format!("{name}, {processes}"));
             if names.iter().any(|name| self.options.wants(name)) {
                 let title =
                     format!("SQLite, {processes} processes that claim, checkpoint and finish for {} s", self.seconds());
-                table.section(&title, || self.processes(processes));
+                part.section(&title, || self.processes(processes));
             }
         }
     }
@@ -304,7 +268,7 @@ impl Bench<'_> {
     fn processes(&self, processes: usize) -> Result<Vec<Row>> {
         let store = self.dir.join(format!("fresh-processes-{processes}.db")).display().to_string();
         let store = store.as_str();
-        self.run(&["fill", store, CROWD_TASKS, CROWD_TASKS])?;
+        self.run(&["fill", store, PROCESS_TASKS, PROCESS_TASKS])?;
         let mut crowd = Vec::new();
         for number in 0..processes {
             let mut command = Command::new(&self.program);
@@ -345,84 +309,6 @@ impl Bench<'_> {
         Ok(vec![all, fairness, longest])
     }
 
-    /// Adds claims on many connections, compared with pgbench and the same statements.
-    fn add_crowd(&self, table: &mut Table, server: &mut Server, pgbench: &Path) {
-        let runs = self.options.pick(ALTERNATING_RUNS, 1);
-        let title = format!("PostgreSQL, claims on {CONNECTIONS} connections, alternating with pgbench");
-        table.section(&title, || self.crowd(server, pgbench, runs));
-    }
-
-    fn crowd(&self, server: &mut Server, pgbench: &Path, runs: usize) -> Result<Vec<Row>> {
-        let [mut claims_row, mut pgbench_row] =
-            ["claims on PostgreSQL", "pgbench, the same statements"].map(|name| Row::new(name.to_owned()));
-        let (mut ratios, mut duplicates) = (Vec::new(), Row::new("claimed twice on PostgreSQL".to_owned()));
-        for _ in 0..runs {
-            let crowded = |server: &mut Server| -> Result<String> {
-                let schema = server.schema()?;
-                self.run(&["fill", &schema, CROWD_TASKS, CROWD_TASKS])?;
-                self.run(&["agents", &schema, CROWD_TASKS])?;
-                Ok(schema)
-            };
-            let schema = crowded(server)?;
-            let rows = self.run(&["crowd", &schema, CONNECTIONS, &self.seconds()])?;
-            let [claims, twice] = rows.as_slice() else { return Err("unexpected output of the example".to_owned()) };
-            duplicates.all += twice.all;
-
-            let schema = crowded(server)?;
-            let script = self.dir.join("claim.sql");
-            let mut command = Command::new(&self.program);
-            let output = command.arg("script").arg(&schema).arg(&server.dir).output();
-            let output = output.map_err(|error| error.to_string())?;
-            super::scratch::write(&script, &[&stdout_of(&output)?])?;
-            let statements = self.pgbench(pgbench, server, &schema, &script)?;
-            ratios.push(claims.rate() / statements.rate());
-            claims_row.merge(claims);
-            pgbench_row.merge(&statements);
-        }
-        ratios.sort_by(f64::total_cmp);
-        claims_row.compare(ratios[runs / 2], Some(Bar::AtLeast(CROWD_BAR)), &pgbench_row.name);
-        let twice = duplicates.all.as_nanos();
-        duplicates.compare(if twice == 0 { 0.0 } else { 1.0 }, Some(Bar::AtMost(0.0)), "none");
-        Ok(vec![pgbench_row, claims_row, duplicates])
-    }
-
-    fn pgbench(&self, pgbench: &Path, server: &Server, url: &str, script: &Path) -> Result<Row> {
-        remove_files(&self.dir, "transactions.")?;
-        let mut command = Command::new(pgbench);
-        command.args(["--no-vacuum", "--protocol=prepared", "--define=k=0", "--log", "--log-prefix=transactions"]);
-        command.args([
-            "--client",
-            CONNECTIONS,
-            "--jobs",
-            "2",
-            "--time",
-            &self.seconds(),
-            "--username=postgres",
-            "--host",
-        ]);
-        command.arg(&server.dir).arg("--file").arg(script).arg("postgres").current_dir(&self.dir);
-        // pgbench prepares all statements before it sends the first.
-        let schema = url.rsplit_once("?schema=").map_or("", |(_, schema)| schema);
-        command.env("PGOPTIONS", format!("-c search_path=pg_catalog,{schema},pg_temp"));
-        let output = command.output().map_err(|error| error.to_string())?;
-        let printed = stdout_of(&output)?;
-        let number = |beginning: &str| -> Option<f64> {
-            printed.lines().find_map(|line| line.strip_prefix(beginning)?.split_whitespace().next()?.parse().ok())
-        };
-        let rate = number("tps = ").ok_or_else(|| format!("pgbench printed no rate: {printed}"))?;
-        let mut row = Row::new("pgbench".to_owned());
-        for entry in std::fs::read_dir(&self.dir).map_err(|error| error.to_string())?.flatten() {
-            if entry.file_name().to_string_lossy().starts_with("transactions.") {
-                let log = std::fs::read_to_string(entry.path()).map_err(|error| error.to_string())?;
-                let times = log.lines().filter_map(|line| line.split(' ').nth(2)?.parse().ok());
-                row.times.extend(times.map(Duration::from_micros));
-            }
-        }
-        let count = f64::from(u32::try_from(row.times.len()).unwrap_or(u32::MAX));
-        row.all = Duration::from_secs_f64(count / rate);
-        Ok(row)
-    }
-
     /// Runs the example and parses the rows it prints.
     fn run(&self, args: &[&str]) -> Result<Vec<Row>> {
         let output = Command::new(&self.program).args(args).output().map_err(|error| error.to_string())?;
@@ -434,8 +320,6 @@ impl Bench<'_> {
 struct Server {
     child: Child,
     answers: Lines<BufReader<ChildStdout>>,
-    /// The directory of its socket.
-    dir: PathBuf,
 }
 
 impl Server {
@@ -443,8 +327,9 @@ impl Server {
         let child = Command::new(&bench.program).arg("server").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| error.to_string())?;
         let stdout = child.stdout.take().ok_or("a process without output")?;
-        let mut server = Server { child, answers: BufReader::new(stdout).lines(), dir: PathBuf::new() };
-        server.dir = server.answer()?.into();
+        let mut server = Server { child, answers: BufReader::new(stdout).lines() };
+        // The directory of its socket: the server has started.
+        server.answer()?;
         Ok(server)
     }
 
@@ -466,15 +351,6 @@ impl Drop for Server {
         drop(self.child.stdin.take());
         let _ = self.child.wait();
     }
-}
-
-/// Returns the newest pgbench.
-fn pgbench() -> Option<PathBuf> {
-    let versions = std::fs::read_dir("/usr/lib/postgresql").into_iter().flatten().flatten();
-    let mut all: Vec<PathBuf> = versions.map(|version| version.path().join("bin/pgbench")).collect();
-    all.sort();
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    all.into_iter().rev().chain(std::env::split_paths(&path).map(|dir| dir.join("pgbench"))).find(|path| path.is_file())
 }
 
 /// Returns the standard output of a program, or its standard error if it failed.

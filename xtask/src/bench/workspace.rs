@@ -9,9 +9,9 @@ use std::time::{Duration, Instant};
 
 use super::cases::{CaseId, Cases, at_most, beside};
 use super::options::Options;
-use super::percentiles::{Bar, Row, Table};
+use super::percentiles::Row;
 use super::repository;
-use super::results;
+use super::results::{Bar, Part};
 use super::scratch::{Scratch, create_dir};
 use crate::Result;
 
@@ -31,31 +31,24 @@ const PARALLEL_BAR: f64 = 0.5;
 const FILES: usize = 20_000;
 const QUICK_FILES: usize = 2_000;
 
-pub(super) fn measure(options: &Options) -> Result {
-    let scratch = Scratch::prepare(options)?;
-    let bench = Bench::prepare(&scratch, options)?;
-    let bench = &bench;
+pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
+    let bench = &Bench::prepare(scratch, options)?;
     let mut cases = Cases::default();
     let worktree = cases.program("git worktree add", None, || {
         let target = bench.fresh("worktree")?;
         Ok(bench.worktree(&target))
     });
-    bench.add_clones(&mut cases, worktree);
     bench.add_workspaces(&mut cases, worktree);
     bench.add_status(&mut cases);
-    cases.measure_within(options.pick(CASE_BUDGET, QUICK_BUDGET), options, options.rounds(ROUNDS, QUICK_ROUNDS))?;
-    let mut table = Table::default();
+    let mut part =
+        cases.measure_within(options.pick(CASE_BUDGET, QUICK_BUDGET), options, options.rounds(ROUNDS, QUICK_ROUNDS));
     if options.only.is_none() {
-        table.section("Disk usage", || bench.disk_cost());
         let parallel = options.pick(PARALLEL, QUICK_PARALLEL);
-        table.section(&format!("{parallel} in parallel"), || bench.at_once(parallel));
+        part.section(&format!("{parallel} in parallel"), || bench.at_once(parallel));
     }
-    let records = [cases.records(), table.records()].concat();
-    results::save(&scratch, options, &records, &[cases.failures(), table.failures()].concat())?;
-    let reported = cases.report(options.enforce).and(table.report(options.enforce));
     bench.clear()?;
     bench.source.parent().map_or(Ok(()), delete)?;
-    reported
+    Ok(part)
 }
 
 struct Bench<'a> {
@@ -72,7 +65,7 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn prepare(scratch: &'a Scratch, options: &Options) -> Result<Self> {
-        let program = scratch.program("workspace")?;
+        let program = scratch.program("workspace");
         let files = options.pick(FILES, QUICK_FILES);
         let made = scratch.dir.join(format!("workspace-source-{files}"));
         if !made.join(".git").is_dir() {
@@ -104,18 +97,6 @@ impl<'a> Bench<'a> {
         );
         finish(&mut bench.workspace("make", "probe-clone", &[]))?;
         Ok(bench)
-    }
-
-    /// Adds clones of git, which are alternatives to workspaces.
-    fn add_clones(&'a self, cases: &mut Cases<'a>, worktree: CaseId) {
-        for how in ["--local", "--shared"] {
-            cases.program(format!("git clone {how}"), beside(worktree), move || {
-                let target = self.fresh("clone")?;
-                let mut command = self.git(&self.dir);
-                command.args(["clone", "-q", how]).arg(&self.source).arg(target);
-                Ok(command)
-            });
-        }
     }
 
     fn add_workspaces(&'a self, cases: &mut Cases<'a>, worktree: CaseId) {
@@ -164,42 +145,6 @@ impl<'a> Bench<'a> {
             finish(&mut self.workspace("make", &name, &[]))?;
             Ok(status(&self.dir.join("workspaces").join(name).join("workspace")))
         });
-    }
-
-    /// Returns the disk usage of each strategy.
-    fn disk_cost(&self) -> Result<Vec<Row>> {
-        let target = self.fresh("worktree")?;
-        let mut rows = vec![self.cost("disk of git worktree add", &mut self.worktree(&target))?];
-        let target = self.fresh("clone")?;
-        let mut clone = self.git(&self.dir);
-        clone.args(["clone", "-q", "--local"]).arg(&self.source).arg(target);
-        rows.push(self.cost("disk of git clone --local", &mut clone)?);
-        let dir = self.fresh("first")?;
-        create_dir(&dir)?;
-        let mut first = self.scratch.command(&self.program, &self.dir);
-        first.arg("make").arg(&self.source).arg(dir).arg("first");
-        rows.push(self.cost("disk of the first workspace", &mut first)?);
-        rows.push(self.cost("disk of the next workspace", &mut self.workspace("make", &self.name("next"), &[]))?);
-        if self.can_mount {
-            let mut overlay = self.workspace("make", &self.name("overlay"), &["overlay"]);
-            rows.push(self.cost("disk of an overlay", &mut overlay)?);
-        }
-        Ok(rows)
-    }
-
-    fn cost(&self, name: &str, command: &mut Command) -> Result<Row> {
-        let before = self.used()?;
-        finish(command)?;
-        Ok(Row::with_value(name, (self.used()? - before) / 1e6, "MB"))
-    }
-
-    /// Returns the used bytes of the file system.
-    fn used(&self) -> Result<f64> {
-        finish(&mut Command::new("sync"))?;
-        let output = Command::new("df").args(["-B1", "--output=used"]).arg(&self.dir).output();
-        let output = output.map_err(|error| format!("cannot run df: {error}"))?;
-        let text = String::from_utf8_lossy(&output.stdout);
-        text.lines().last().and_then(|line| line.trim().parse().ok()).ok_or_else(|| format!("df says {text:?}"))
     }
 
     /// Creates many in parallel, with git and as workspaces. Every workspace must succeed.

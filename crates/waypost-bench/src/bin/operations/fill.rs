@@ -1,6 +1,5 @@
 //! Fills stores of any size with SQL that both databases understand.
 //!
-//! Numbers have seven digits, so that `script.rs` can recognize them in a text.
 
 use std::path::Path;
 
@@ -50,31 +49,6 @@ pub(crate) fn refill(store: &str, tasks: u32, wanted: u32) -> Result {
         }
     }
     fill(store, tasks, (tasks / 20).max(wanted * 2).min(tasks))
-}
-
-/// Prints the bytes of all tables of a schema with their indexes.
-pub(crate) fn print_size(url: &str) -> Result {
-    let (mut client, schema) = connect(url)?;
-    let sum = "SELECT sum(pg_total_relation_size(c.oid))::bigint FROM pg_class c
-        JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'";
-    let bytes: i64 = client.query_one(sum, &[&schema])?.get(0);
-    println!("{bytes}");
-    Ok(())
-}
-
-/// Registers agents, one for every number after [`BEFORE`].
-pub(crate) fn agents(url: &str, count: u32) -> Result {
-    let (mut client, schema) = connect(url)?;
-    client.batch_execute(&format!(
-        "SET search_path TO {schema};
-        INSERT INTO agents (id, name, role, status, capabilities, metadata, timeout_ms, worktree_id, registered_at,
-            last_heartbeat, silent_at)
-        SELECT 'ag_00000' || n, 'agent ' || n, 'worker', 'online', '[]', '{{}}', 900000, '{WORKTREE}', {TIME}, {TIME},
-            9000000000000
-        FROM generate_series({BEFORE} + 1, {BEFORE} + {count}) AS n;
-        ANALYZE;"
-    ))?;
-    Ok(())
 }
 
 /// Connects to the database directly. Returns the schema, too.

@@ -6,7 +6,6 @@
 
 mod crowd;
 mod fill;
-mod script;
 
 use std::error::Error;
 use std::io::Read as _;
@@ -39,13 +38,9 @@ const USAGE: &str = "server
 run STORE ROUNDS
 fill STORE TASKS PENDING
 refill STORE TASKS WANTED
-size URL
-agents URL COUNT
 grow ROUNDS (TASKS STORE)...
 context STORE CHECKPOINTS ROUNDS
-crowd URL CONNECTIONS SECONDS
-mix STORE AGENT SECONDS
-script URL DIRECTORY-OF-THE-SERVER";
+mix STORE AGENT SECONDS";
 
 fn main() -> Result {
     let args: Vec<String> = std::env::args().skip(1).collect();
@@ -55,21 +50,16 @@ fn main() -> Result {
         ["run", store, rounds] => run(store, rounds.parse()?),
         ["fill", store, tasks, pending] => fill::fill(store, tasks.parse()?, pending.parse()?),
         ["refill", store, tasks, wanted] => fill::refill(store, tasks.parse()?, wanted.parse()?),
-        ["size", url] => fill::print_size(url),
-        ["agents", url, count] => fill::agents(url, count.parse()?),
         ["grow", rounds, stores @ ..] => grow(rounds.parse()?, stores),
         ["context", store, checkpoints, rounds] => context(store, checkpoints.parse()?, rounds.parse()?),
-        ["crowd", url, connections, seconds] => crowd::claim(url, connections.parse()?, seconds.parse()?),
         ["mix", store, agent, seconds] => crowd::mix(store, agent, seconds.parse()?),
-        ["script", url, server] => script::print(url, Path::new(server)),
         _ => Err(USAGE.into()),
     }
 }
 
 /// Starts a server, prints its directory, and prints the URL of a new schema for every line of input. Ends with the input.
 fn server() -> Result {
-    // A prefix marks the start of a log entry, so that a statement of many lines is one entry.
-    let server = Postgres::start(&[&format!("log_line_prefix = '{}'", script::ENTRY)]);
+    let server = Postgres::start(&[]);
     println!("{}", server.dir().display());
     for line in std::io::stdin().lines() {
         line?;

@@ -1,7 +1,7 @@
 //! `way demo`
 //!
 //! `project.rs` has the files of the demo's project, `scratch.rs` its directory and environment, `story.rs` runs and shows
-//! the steps and checks what they proved, `live.rs` keeps agents at work under a dashboard.
+//! the steps, `live.rs` keeps agents at work under a dashboard.
 
 use std::process::ExitCode;
 
@@ -28,7 +28,7 @@ use scratch::Scratch;
   way demo
   way demo --keep       then look around in the shop and in its upstream
   way demo --serve      and watch agents work in a browser, until Ctrl-C
-  way demo --json       only what was proven")]
+  way demo --json       the steps as JSON")]
 pub(crate) struct Args {
     /// Keep the scratch directory
     #[arg(long)]
@@ -52,7 +52,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     result.and(stopped).and(kept).map(|()| ExitCode::SUCCESS)
 }
 
-/// Tells the story, prints what it proved, and keeps the dashboard open if the user wants it.
+/// Tells the story, and keeps the dashboard open if the user wants it.
 fn show(cx: &mut CommandContext, args: &Args, scratch: &Scratch, shutdown: &ShutdownSignal) -> Result<()> {
     let mut facts = story::tell(&cx.ui, scratch, shutdown)?;
     facts["kept"] = args.keep.then(|| path_text::to_text(&scratch.dir)).into();
