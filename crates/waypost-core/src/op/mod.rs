@@ -10,8 +10,8 @@ mod names;
 pub(crate) mod ownership;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
-use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
 use crate::context::OpContext;
@@ -309,7 +309,7 @@ impl<O: StoreOperation> AnyOperation for O {
     }
 
     fn restore_answer(&self, saved: Value) -> serde_json::Result<AnyAnswer> {
-        serde_json::from_value::<O::Answer>(saved).map(AnyAnswer::new)
+        decode_answer::<O>(&saved).map(AnyAnswer::new)
     }
 }
 
@@ -352,6 +352,13 @@ pub fn arguments_json<O: Operation>(operation: &O) -> Result<Value> {
 #[inline(never)]
 pub fn decode<O: Operation>(arguments: &Value) -> Result<O> {
     O::deserialize(arguments).map_err(|error| Error::invalid(format!("wrong arguments for {}", O::NAME)).because(error))
+}
+
+/// Decodes an answer of an operation. From a reference, as arguments are decoded: the code for an owned value would be a
+/// second copy for each type that both contain.
+#[inline(never)]
+pub fn decode_answer<O: Operation>(answer: &Value) -> serde_json::Result<O::Answer> {
+    O::Answer::deserialize(answer)
 }
 
 /// Encodes the answer of an operation.

@@ -185,7 +185,7 @@ impl App {
     /// Runs an operation for a caller of this process, who may do everything that the user may.
     pub fn run<O: op::Operation>(&self, operation: &O, who: &Who) -> Result<Reply<O::Answer>> {
         let Reply { answer, warnings } = self.request(O::NAME, op::arguments_json(operation)?, who)?;
-        let answer = serde_json::from_value(answer)
+        let answer = op::decode_answer::<O>(&answer)
             .map_err(|error| Error::internal(format!("cannot read the answer to {}", O::NAME)).because(error))?;
         Ok(Reply { answer, warnings })
     }
