@@ -20,8 +20,9 @@ use crate::environment::Variables;
 use crate::place::{DOT_DIR, LEDGERS, LedgerHome, Located, Place, Source, expand, ledger_in, separate_ledger};
 use crate::registry::RegisteredSetting;
 
-/// How long to wait for another process that is writing a ledger.
-const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long to wait for other processes that are writing a ledger. 150 of them at once take turns, and each syncs the file: two
+/// seconds on an idle machine, and more on a busy one.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// A repository whose ledger is read.
 #[derive(Clone, Debug)]
