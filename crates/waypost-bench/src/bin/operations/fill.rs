@@ -1,5 +1,4 @@
 //! Fills stores of any size with SQL that both databases understand.
-//!
 
 use std::path::Path;
 
