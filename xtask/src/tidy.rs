@@ -35,6 +35,7 @@ const ROOT_ENTRIES: &[&str] = &[
 const RUNNERS: &[&str] = &[
     "crates/waypost-workspace/src/vcs/run.rs",
     "crates/waypost-workspace/src/jobs.rs",
+    "crates/waypost-workspace/src/surroundings.rs",
     "crates/waypost-workspace/src/sandbox/mod.rs",
     "crates/waypost-workspace/src/sandbox/enter.rs",
 ];

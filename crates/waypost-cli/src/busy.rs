@@ -1,12 +1,13 @@
 //! A line on the terminal for work that takes longer than a second.
 
-use std::io::{self, Write};
+use std::io::Write;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Mutex, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
 use waypost_core::time::format_duration;
+use waypost_workspace::surroundings;
 
 use super::escape::escape;
 
@@ -28,12 +29,13 @@ impl Busy {
         let (done, is_done) = mpsc::channel::<()>();
         let what = escape(what).into_owned();
         let start = Instant::now();
+        let mut stderr = surroundings::stderr();
         let draw = move || {
             while is_done.recv_timeout(INTERVAL) == Err(RecvTimeoutError::Timeout) {
                 let millis = u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX);
                 let mut is_shown = IS_SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
                 *is_shown = true;
-                let _ = write!(io::stderr(), "\r{what} ({})\x1b[K", format_duration(millis));
+                let _ = write!(stderr, "\r{what} ({})\x1b[K", format_duration(millis));
             }
         };
         // Without a thread there is no line: the work itself matters more.
@@ -55,7 +57,7 @@ impl Drop for Busy {
 pub(crate) fn without_line<T>(write: impl FnOnce() -> T) -> T {
     let mut is_shown = IS_SHOWN.lock().unwrap_or_else(PoisonError::into_inner);
     if std::mem::take(&mut *is_shown) {
-        let _ = write!(io::stderr(), "\r\x1b[K");
+        let _ = write!(surroundings::stderr(), "\r\x1b[K");
     }
     write()
 }

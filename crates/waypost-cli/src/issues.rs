@@ -9,6 +9,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::words::count;
 use waypost_core::{Error, Result};
 use waypost_ledger::Summary;
+use waypost_workspace::surroundings;
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, prose, styled};
 use super::{CommandContext, in_one_line};
@@ -198,13 +199,13 @@ pub(crate) fn file_or_stdin(path: &std::path::Path) -> Result<String> {
     if path.as_os_str() == "-" {
         return read_stdin();
     }
-    std::fs::read_to_string(path)
+    std::fs::read_to_string(surroundings::resolve(path))
         .map_err(|error| Error::invalid(format!("cannot read {}", path.display())).because(error))
 }
 
 fn read_stdin() -> Result<String> {
     let mut input = String::new();
-    std::io::stdin()
+    surroundings::stdin()
         .read_to_string(&mut input)
         .map_err(|error| Error::invalid("cannot read standard input as text").because(error))?;
     Ok(input)

@@ -1,14 +1,13 @@
 //! The command line: parses the arguments and dispatches to the command.
 
 use std::ffi::{OsStr, OsString};
-use std::io::IsTerminal as _;
-use std::mem::ManuallyDrop;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{ArgMatches, Command, FromArgMatches};
 use waypost_core::{Error, Kind, Result};
+use waypost_workspace::surroundings::{self, Stream, Surroundings};
 
 use waypost::denied;
 use waypost::environment::Variables;
@@ -241,9 +240,64 @@ impl CommandEntry {
     }
 }
 
-/// Runs the program.
+/// One run of the program, with everything that it gets from its surroundings.
+#[derive(Clone, Debug)]
+pub struct Invocation {
+    /// The arguments; the first one is the name of the program.
+    pub args: Vec<OsString>,
+    /// The environment.
+    pub variables: Variables,
+    /// The current directory; empty if it does not exist any more.
+    pub cwd: PathBuf,
+    /// The file of the program, which starts itself for jobs and configures tools to start it.
+    pub program: Option<PathBuf>,
+    /// The standard input.
+    pub stdin: Stream,
+    /// The standard output.
+    pub stdout: Stream,
+    /// The standard error output.
+    pub stderr: Stream,
+}
+
+impl Invocation {
+    /// The invocation that this process is.
+    pub fn of_process() -> Invocation {
+        let [stdin, stdout, stderr] = Stream::of_process();
+        Invocation {
+            args: std::env::args_os().collect(),
+            variables: Variables::of_process(),
+            cwd: std::env::current_dir().unwrap_or_default(),
+            program: None,
+            stdin,
+            stdout,
+            stderr,
+        }
+    }
+
+    fn surroundings(&self) -> Surroundings {
+        let is_elsewhere = !std::env::current_dir().is_ok_and(|cwd| cwd == self.cwd) && self.cwd != Path::new("");
+        Surroundings {
+            directory: is_elsewhere.then(|| self.cwd.clone()),
+            variables: self.variables.changes(),
+            program: self.program.clone(),
+            streams: [self.stdin.clone(), self.stdout.clone(), self.stderr.clone()],
+            log_level: log::LevelFilter::Off,
+        }
+    }
+}
+
+/// Runs the program as this process.
 pub fn main() -> ExitCode {
-    let mut raw: Vec<OsString> = std::env::args_os().collect();
+    run(Invocation::of_process())
+}
+
+/// Runs the program. Invocations in threads of one process do not see each other.
+pub fn run(invocation: Invocation) -> ExitCode {
+    let surroundings = invocation.surroundings();
+    surroundings.enter(|| run_entered(invocation))
+}
+
+fn run_entered(Invocation { args: mut raw, variables, .. }: Invocation) -> ExitCode {
     if let [_, argument, args @ ..] = raw.as_slice()
         && argument == complete::ARGUMENT
     {
@@ -255,37 +309,43 @@ pub fn main() -> ExitCode {
     }
     let matches = match parse(&raw) {
         Ok(matches) => matches,
-        Err(error) => match parse_meant(error, &raw) {
+        Err(error) => match parse_meant(error, &raw, &variables) {
             Ok(matches) => matches,
             Err(code) => return code,
         },
     };
     let global = match GlobalArgs::from_arg_matches(&matches) {
         Ok(global) => global,
-        Err(error) => return print_usage(&error, &raw),
+        Err(error) => return print_usage(&error, &raw, &variables),
     };
-    if global.verbose {
-        log_to_stderr(log::LevelFilter::Debug);
-    } else if !global.quiet && std::io::stderr().is_terminal() {
-        log_to_stderr(log::LevelFilter::Warn);
+    let mut surroundings = Surroundings::clone(&Surroundings::current());
+    let log_level = log_level(&global);
+    if log_level != log::LevelFilter::Off {
+        log_to_stderr(log_level);
+        surroundings.log_level = log_level;
     }
-    let variables = Variables::of_process();
     let ui = Ui::new(global.json, global.quiet, global.color, &variables);
     let mut cx = CommandContext { ui, variables, global, place: None, uses_store: false };
-    let result = change_directory(cx.global.directory.as_deref()).and_then(|()| run(&mut cx, &matches));
+    if let Some(dir) = &cx.global.directory {
+        surroundings.directory = match directory_at(dir) {
+            Ok(directory) => Some(directory),
+            Err(error) => return cx.print_error(error),
+        };
+    }
+    if surroundings.streams.iter().all(Stream::is_of_process) {
+        // Then all threads of the process belong to this command.
+        surroundings.clone().set_for_process();
+    }
+    surroundings.enter(|| finish(&mut cx, &matches))
+}
+
+/// Runs a command and prints its warnings and its error.
+fn finish(cx: &mut CommandContext, matches: &ArgMatches) -> ExitCode {
+    let result = run_command(cx, matches);
     cx.ui.print_pending_warnings();
     match result {
         Ok(code) => code,
-        Err(error) => {
-            let error = match &cx.place {
-                Some(place) => denied::explain(error, place),
-                None => error,
-            };
-            let store = cx.place.as_ref().filter(|_| cx.uses_store).and_then(|place| place.store().ok());
-            let store = store.map(|choice| (choice.location.to_string(), choice.source.to_string()));
-            cx.ui.error(&error, store.as_ref().map(|(path, because)| (path.as_str(), because.as_str())));
-            ExitCode::from(error.kind().exit_code())
-        }
+        Err(error) => cx.print_error(error),
     }
 }
 
@@ -308,21 +368,20 @@ fn unknown_command(error: &clap::Error) -> Option<String> {
 /// whose names appear in the arguments; help and errors need all of them, so a failed attempt defines everything.
 fn parse(raw: &[OsString]) -> Result<ArgMatches, clap::Error> {
     let is_named = |entry: &CommandEntry| raw.iter().any(|arg| entry.is_called(arg));
-    // Not dropped: that takes longer than the process may last.
-    match ManuallyDrop::new(define(is_named)).try_get_matches_from_mut(raw) {
+    match define(is_named).try_get_matches_from(raw) {
         Err(error) if error.kind() != ErrorKind::DisplayVersion => command().try_get_matches_from(raw),
         other => other,
     }
 }
 
 /// Reads arguments in which a word stands for a command. Prints the error if that fails.
-fn parse_meant(mut error: clap::Error, raw: &[OsString]) -> Result<ArgMatches, ExitCode> {
+fn parse_meant(mut error: clap::Error, raw: &[OsString], variables: &Variables) -> Result<ArgMatches, ExitCode> {
     let mut args = raw.to_vec();
     // One word may lead to another: way issue ls.
     for _ in 0..2 {
         match unknown_command(&error).and_then(|word| help::meant(&args, &word)) {
             None => break,
-            Some(Err(error)) => return Err(print_usage_error(&error, raw)),
+            Some(Err(error)) => return Err(print_usage_error(&error, raw, variables)),
             Some(Ok(meant)) => args = meant,
         }
         match parse(&args) {
@@ -330,7 +389,7 @@ fn parse_meant(mut error: clap::Error, raw: &[OsString]) -> Result<ArgMatches, E
             Err(next) => error = next,
         }
     }
-    Err(print_usage(&error, raw))
+    Err(print_usage(&error, raw, variables))
 }
 
 fn define(is_included: impl Fn(&CommandEntry) -> bool) -> Command {
@@ -348,7 +407,7 @@ fn define(is_included: impl Fn(&CommandEntry) -> bool) -> Command {
     )
 }
 
-fn run(cx: &mut CommandContext, matches: &ArgMatches) -> Result<ExitCode> {
+fn run_command(cx: &mut CommandContext, matches: &ArgMatches) -> Result<ExitCode> {
     let Some((name, matches)) = matches.subcommand() else {
         return Err(Error::invalid("no command given").hint("run way --help for a list of commands"));
     };
@@ -385,9 +444,21 @@ struct CommandContext {
 }
 
 impl CommandContext {
+    /// Prints the error that ends the command, and returns its exit code.
+    fn print_error(&self, error: Error) -> ExitCode {
+        let error = match &self.place {
+            Some(place) => denied::explain(error, place),
+            None => error,
+        };
+        let store = self.place.as_ref().filter(|_| self.uses_store).and_then(|place| place.store().ok());
+        let store = store.map(|choice| (choice.location.to_string(), choice.source.to_string()));
+        self.ui.error(&error, store.as_ref().map(|(path, because)| (path.as_str(), because.as_str())));
+        ExitCode::from(error.kind().exit_code())
+    }
+
     /// Returns what decides the place: the directory, the environment and the global options.
     fn request(&self) -> Result<Request> {
-        let cwd = std::env::current_dir()
+        let cwd = surroundings::directory()
             .map_err(|error| Error::unavailable("cannot determine the current directory").because(error))?;
         let scope = match (self.global.global, self.global.scope) {
             (true, _) => Some((Scope::Global, "--global")),
@@ -454,11 +525,24 @@ impl CommandContext {
     }
 }
 
-/// Changes to the directory named by `-C`.
-fn change_directory(directory: Option<&Path>) -> Result<()> {
-    let Some(dir) = directory else { return Ok(()) };
-    std::env::set_current_dir(dir)
-        .map_err(|error| Error::invalid(format!("cannot change to directory {}", dir.display())).because(error))
+/// Returns the directory named by `-C`.
+fn directory_at(named: &Path) -> Result<PathBuf> {
+    let found = surroundings::resolve(named).canonicalize().and_then(|found| {
+        // Only a directory that the user may enter has an entry of this name.
+        found.join(".").metadata().map(|_| found)
+    });
+    found.map_err(|error| Error::invalid(format!("cannot change to directory {}", named.display())).because(error))
+}
+
+/// Returns what a command logs to stderr.
+fn log_level(global: &GlobalArgs) -> log::LevelFilter {
+    if global.verbose {
+        log::LevelFilter::Debug
+    } else if !global.quiet && surroundings::stderr().is_terminal() {
+        log::LevelFilter::Warn
+    } else {
+        log::LevelFilter::Off
+    }
 }
 
 /// Returns the message and its hints in one line, because clap prints only one line for an invalid value.
@@ -468,7 +552,7 @@ fn in_one_line(error: Error) -> String {
 }
 
 /// Prints help, the version or a usage error, and returns the exit code.
-fn print_usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
+fn print_usage(error: &clap::Error, raw: &[OsString], variables: &Variables) -> ExitCode {
     let is_error = !matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion);
     if is_error && raw.iter().any(|arg| arg == OsStr::new("--json")) {
         let text = error.to_string();
@@ -478,37 +562,40 @@ fn print_usage(error: &clap::Error, raw: &[OsString]) -> ExitCode {
         for line in lines.filter(|line| !line.starts_with("Usage:")) {
             converted = converted.hint(line.trim_start_matches("tip: "));
         }
-        return print_usage_error(&converted, raw);
+        return print_usage_error(&converted, raw, variables);
     }
-    // Clap chooses the stream and the colours. There is nowhere to report that the stream is closed.
-    let _ = error.print();
+    let stream = if error.use_stderr() { surroundings::stderr() } else { surroundings::stdout() };
+    Ui::new(false, false, Color::Auto, variables).print_usage(&error.render(), stream);
     ExitCode::from(if is_error { Kind::Invalid.exit_code() } else { 0 })
 }
 
 /// Prints an error about the arguments before they are parsed.
-fn print_usage_error(error: &Error, raw: &[OsString]) -> ExitCode {
+fn print_usage_error(error: &Error, raw: &[OsString], variables: &Variables) -> ExitCode {
     let is_json = raw.iter().any(|arg| arg == OsStr::new("--json"));
-    Ui::new(is_json, false, Color::Auto, &Variables::of_process()).error(error, None);
+    Ui::new(is_json, false, Color::Auto, variables).error(error, None);
     ExitCode::from(error.kind().exit_code())
 }
 
+/// Makes the log of commands with this level possible. Each command logs to its own stderr.
 fn log_to_stderr(level: log::LevelFilter) {
     struct Stderr;
 
     impl log::Log for Stderr {
-        fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-            true
+        fn enabled(&self, about: &log::Metadata<'_>) -> bool {
+            about.level() <= Surroundings::current().log_level
         }
 
         fn log(&self, record: &log::Record<'_>) {
-            use std::io::Write as _;
-            let _ = writeln!(std::io::stderr(), "way: {}", escape::escape(&record.args().to_string()));
+            if self.enabled(record.metadata()) {
+                ui::print_error(&format!("way: {}", escape::escape(&record.args().to_string())));
+            }
         }
 
         fn flush(&self) {}
     }
 
-    if log::set_logger(&Stderr).is_ok() {
+    let _ = log::set_logger(&Stderr);
+    if log::max_level() < level {
         log::set_max_level(level);
     }
 }

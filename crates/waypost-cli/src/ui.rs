@@ -1,14 +1,16 @@
 //! All output of the program. Results go to stdout, everything else to stderr; no other module prints.
 
 use std::fmt::Display;
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, BufRead as _, Write as _};
 
 use anstyle::AnsiColor;
 pub(crate) use anstyle::Style;
+use clap::builder::StyledStr;
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use serde::Serialize;
 use serde_json::{Value, json};
 use waypost_core::{Error, Result};
+use waypost_workspace::surroundings::{Stream, stderr, stdin, stdout};
 
 use super::busy::{Busy, without_line};
 use super::escape::escape;
@@ -101,7 +103,7 @@ impl Ui {
 
     /// Returns the text that `text` writes, for standard output.
     fn render(&self, text: impl FnOnce(&mut Text)) -> String {
-        let mut page = Text { out: String::new(), color: self.colors(&io::stdout()), width: terminal_width() };
+        let mut page = Text { out: String::new(), color: self.colors(&stdout()), width: terminal_width() };
         text(&mut page);
         page.out
     }
@@ -127,7 +129,7 @@ impl Ui {
 
     /// Tells on a terminal what the command does, if it takes longer than a second. Ends when the value is dropped.
     pub(crate) fn busy(&self, what: &str) -> Busy {
-        let is_shown = !self.json && !self.quiet && io::stderr().is_terminal();
+        let is_shown = !self.json && !self.quiet && stderr().is_terminal();
         if is_shown { Busy::show(what) } else { Busy::HIDDEN }
     }
 
@@ -146,9 +148,9 @@ impl Ui {
     #[expect(clippy::unused_self, reason = "all output goes through Ui")]
     pub(crate) fn ask(&self, question: &str) -> Result<String> {
         let cannot = |error| Error::unavailable("cannot prompt on the terminal").because(error);
-        write!(io::stderr(), "{}", escape(question)).and_then(|()| io::stderr().flush()).map_err(cannot)?;
+        write!(stderr(), "{}", escape(question)).map_err(cannot)?;
         let mut answer = String::new();
-        io::stdin().read_line(&mut answer).map_err(cannot)?;
+        io::BufReader::new(stdin()).read_line(&mut answer).map_err(cannot)?;
         Ok(answer.trim().to_owned())
     }
 
@@ -170,7 +172,7 @@ impl Ui {
             if let (Some((path, because)), Value::Object(body)) = (store, &mut body) {
                 body.insert("store".to_owned(), json!({ "path": path, "because": because }));
             }
-            let _ = writeln!(io::stderr(), "{}", json!({ "schema": SCHEMA, "error": body }));
+            print_error(&json!({ "schema": SCHEMA, "error": body }).to_string());
             return;
         }
         self.print_labelled(BAD, "error", &error.full_message());
@@ -183,19 +185,25 @@ impl Ui {
     }
 
     fn print_labelled(&self, style: Style, label: &str, message: &str) {
-        let label = paint(style, label, self.colors(&io::stderr()));
+        let label = paint(style, label, self.colors(&stderr()));
         // TOML errors span several lines. Indentation keeps them from being mistaken for further messages.
         let message: Vec<_> = message.lines().map(escape).collect();
-        // There is nowhere to report that stderr is closed.
-        let _ = without_line(|| writeln!(io::stderr(), "{label}: {}", message.join("\n    ")));
+        without_line(|| print_error(&format!("{label}: {}", message.join("\n    "))));
+    }
+
+    /// Prints help, or an error about the arguments.
+    pub(crate) fn print_usage(&self, text: &StyledStr, mut to: Stream) {
+        let text = if self.colors(&to) { text.ansi().to_string() } else { text.to_string() };
+        // There is nowhere to report that the stream is closed.
+        let _ = to.write_all(text.as_bytes());
     }
 
     /// Returns whether standard output gets colours.
     pub(crate) fn has_color(&self) -> bool {
-        self.colors(&io::stdout())
+        self.colors(&stdout())
     }
 
-    fn colors(&self, stream: &impl IsTerminal) -> bool {
+    pub(crate) fn colors(&self, stream: &Stream) -> bool {
         match self.color {
             Color::Always => true,
             Color::Never => false,
@@ -204,11 +212,10 @@ impl Ui {
     }
 }
 
-/// Writes one JSON object as a log line to stderr.
-pub(crate) fn log_line(mut line: String) {
-    line.push('\n');
+/// Prints one line to stderr.
+pub(crate) fn print_error(line: &str) {
     // One write, so that lines of several threads do not mix. There is nowhere to report that stderr is closed.
-    let _ = io::stderr().write_all(line.as_bytes());
+    let _ = stderr().write_all(format!("{line}\n").as_bytes());
 }
 
 /// Prints a text to stdout unchanged.
@@ -218,7 +225,7 @@ pub(crate) fn print(output: &str) -> Result<()> {
 
 /// Prints a document unchanged, or with control characters escaped on a terminal.
 pub(crate) fn print_document(content: &[u8]) -> Result<()> {
-    if !io::stdout().is_terminal() {
+    if !stdout().is_terminal() {
         return print_bytes(content);
     }
     let text = String::from_utf8_lossy(content);
@@ -231,8 +238,8 @@ fn print_bytes(output: &[u8]) -> Result<()> {
 
 /// Prints to stdout. Returns false if the reader closed it.
 fn print_unless_closed(output: &[u8]) -> Result<bool> {
-    let mut stdout = io::stdout().lock();
-    match without_line(|| stdout.write_all(output).and_then(|()| stdout.flush())) {
+    let mut stdout = stdout();
+    match without_line(|| stdout.write_all(output)) {
         // The reader closed the pipe, as `head` does: not an error.
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(false),
         Err(error) => Err(Error::unavailable("cannot write to standard output").because(error)),
@@ -242,7 +249,7 @@ fn print_unless_closed(output: &[u8]) -> Result<bool> {
 
 /// Returns whether the reader closed stdout.
 pub(crate) fn is_closed() -> bool {
-    let stdout = io::stdout();
+    let stdout = stdout();
     let mut fds = [PollFd::new(&stdout, PollFlags::empty())];
     let no_wait = Timespec { tv_sec: 0, tv_nsec: 0 };
     poll(&mut fds, Some(&no_wait)).is_ok() && fds[0].revents().intersects(PollFlags::ERR | PollFlags::NVAL)
@@ -271,10 +278,10 @@ const DEFAULT_WIDTH: usize = 80;
 
 /// Returns the width of the terminal; None if stdout is none, so that nothing is shortened in a pipe or a file.
 fn terminal_width() -> Option<usize> {
-    if !io::stdout().is_terminal() {
+    if !stdout().is_terminal() {
         return None;
     }
-    let columns = rustix::termios::tcgetwinsize(io::stdout()).map_or(0, |size| usize::from(size.ws_col));
+    let columns = rustix::termios::tcgetwinsize(stdout()).map_or(0, |size| usize::from(size.ws_col));
     Some(if columns == 0 { DEFAULT_WIDTH } else { columns })
 }
 

@@ -27,6 +27,7 @@ use waypost_fs::{boot_id, process_start};
 use crate::job_log::Log;
 pub use crate::sandbox::Hits;
 use crate::sandbox::{self, Cgroup, Confinement};
+use crate::surroundings;
 
 /// The maximum time to wait for a killed process to disappear, and for the last output of a job.
 const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
@@ -178,9 +179,9 @@ pub fn start_supervisor(
     log: &Path,
 ) -> Result<ProcessIdentity> {
     let cannot = |error| Error::unavailable("cannot start the supervisor of the job").because(error);
-    let program = std::env::current_exe().map_err(cannot)?;
+    let program = surroundings::own_program().map_err(cannot)?;
     let errors = OpenOptions::new().append(true).create(true).mode(0o600).open(log).map_err(cannot)?;
-    let mut command = Command::new(program);
+    let mut command = surroundings::command(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
     // The supervisor is no tool of this process's caller, and must not be killed with it.

@@ -5,11 +5,12 @@
 //! its own directory. [`history`] reads the versions of a file. [`merge_driver`] configures git's merge driver and
 //! reads files that git could not merge, [`mod@sync`] merges a ledger with its remote, and [`upstream`] reads the project's
 //! default branch. [`jobs`] runs the command of a job,
-//! [`sandbox`] confines it, [`job_log`] keeps its output.
+//! [`sandbox`] confines it, [`job_log`] keeps its output. [`surroundings`] is what a command gets from its process.
 
 pub mod job_log;
 pub mod jobs;
 pub mod sandbox;
+pub mod surroundings;
 pub mod sync;
 mod vcs;
 pub mod workspaces;

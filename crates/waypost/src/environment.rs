@@ -40,6 +40,15 @@ impl Variables {
         std::env::vars_os().collect()
     }
 
+    /// Returns how these differ from the environment of this process. A variable without a value is not set.
+    pub fn changes(&self) -> Vec<(OsString, Option<OsString>)> {
+        let process = Variables::of_process();
+        let is_new = |(name, value): &(&OsString, &OsString)| process.get(name) != Some(value.as_os_str());
+        let set = self.0.iter().filter(is_new).map(|(name, value)| (name.clone(), Some(value.clone())));
+        let unset = process.0.keys().filter(|name| self.get(name).is_none()).map(|name| (name.clone(), None));
+        set.chain(unset).collect()
+    }
+
     /// Returns a variable.
     pub fn get(&self, name: impl AsRef<OsStr>) -> Option<&OsStr> {
         self.0.get(name.as_ref()).map(OsString::as_os_str)

@@ -8,6 +8,7 @@ use waypost_core::ledger::merge::merge;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
 use waypost_workspace::merge_driver::{self, DriverRequest};
+use waypost_workspace::surroundings;
 
 use crate::environment::Variables;
 use crate::ledger::Ledger;
@@ -68,7 +69,7 @@ pub fn asks_for_driver(attributes: &Path) -> bool {
 
 /// Returns the shell word that starts the running program: its name if `PATH` finds it, else its path.
 fn program(variables: &Variables) -> Option<String> {
-    let own = std::env::current_exe().and_then(std::fs::canonicalize).ok()?;
+    let own = surroundings::own_program().and_then(std::fs::canonicalize).ok()?;
     let name = own.file_name()?.to_str()?;
     let path = variables.get("PATH").unwrap_or_default();
     let found = std::env::split_paths(path).map(|dir| dir.join(name)).find(|file| file.is_file());
@@ -89,7 +90,7 @@ fn root_of(ledger: &Path) -> Option<&Path> {
 /// Merges three ledger files.
 pub fn merge_files(base: &Path, ours: &Path, theirs: &Path) -> Result<Vec<u8>> {
     let read = |path: &Path| {
-        let bytes = std::fs::read(path)
+        let bytes = std::fs::read(surroundings::resolve(path))
             .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
         conflict::parse_version(bytes).map_err(|error| error.within(path.display()))
     };

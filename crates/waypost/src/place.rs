@@ -280,14 +280,14 @@ impl Place {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn at(path: impl AsRef<Path>) -> Result<Place> {
-        Place::at_as(path.as_ref(), None)
+        Place::at_as(path.as_ref(), None, &Variables::of_process())
     }
 
     /// Resolves the place of a directory for an author of changes.
-    pub(crate) fn at_as(path: &Path, actor: Option<String>) -> Result<Place> {
+    pub(crate) fn at_as(path: &Path, actor: Option<String>, variables: &Variables) -> Result<Place> {
         let cwd = std::fs::canonicalize(path)
             .map_err(|error| Error::not_found(format!("cannot find {}", path.display())).because(error))?;
-        let variables = Variables::of_process().without_git();
+        let variables = variables.without_git();
         Place::resolve(Request { cwd, variables, db: None, scope: None, config: Vec::new(), actor, agent: None })
     }
 

@@ -6,6 +6,7 @@ use std::path::Path;
 use serde_json::Value;
 use waypost_core::work::plan::Plan;
 use waypost_core::{Error, Result, yaml};
+use waypost_workspace::surroundings;
 
 /// Maximum size of a plan.
 const MAX_PLAN_BYTES: u64 = 16 * 1024 * 1024;
@@ -23,10 +24,10 @@ pub fn read_file(path: &Path) -> Result<Plan> {
     let cannot = |error: std::io::Error| Error::invalid(format!("cannot read {}", path.display())).because(error);
     let mut text = Vec::new();
     let form = if path.as_os_str() == "-" {
-        std::io::stdin().take(MAX_PLAN_BYTES + 1).read_to_end(&mut text).map_err(cannot)?;
+        surroundings::stdin().take(MAX_PLAN_BYTES + 1).read_to_end(&mut text).map_err(cannot)?;
         None
     } else {
-        let file = std::fs::File::open(path).map_err(cannot)?;
+        let file = std::fs::File::open(surroundings::resolve(path)).map_err(cannot)?;
         file.take(MAX_PLAN_BYTES + 1).read_to_end(&mut text).map_err(cannot)?;
         form_by_name(path)
     };

@@ -4,7 +4,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use crate::history::committed_lines;
-use crate::ledger::{IndexedIssue, Ledger, place_of};
+use crate::ledger::{IndexedIssue, Ledger};
 use crate::place::Place;
 
 /// Size from which a ledger is worth pruning.
@@ -34,7 +34,7 @@ pub struct Pruned {
 
 /// Removes closed issues from a ledger if no open issue depends on them and their lines are committed.
 pub fn prune(ledger: &Ledger, number: usize, plan: Plan) -> Result<Pruned> {
-    let place = place_of(&ledger.repos()[number].root, None)?;
+    let place = ledger.place_at(&ledger.repos()[number].root)?;
     let Some(committed) = committed_lines(&place)? else {
         return Err(Error::refused("without version control a pruned issue would be lost")
             .hint("way delete leaves a tombstone, and way export writes a copy"));

@@ -26,8 +26,9 @@ impl ShutdownSignal {
     pub(crate) fn listen_with_input() -> Result<ShutdownSignal> {
         let signal = ShutdownSignal::listen()?;
         let cannot = |error| Error::unavailable("cannot watch standard input").because(error);
-        let read = || {
-            let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
+        let mut stdin = waypost_workspace::surroundings::stdin();
+        let read = move || {
+            let _ = std::io::copy(&mut stdin, &mut std::io::sink());
             // The same path as any other signal, so that every wait ends.
             let _ = signal_hook::low_level::raise(SIGTERM);
         };

@@ -1,12 +1,13 @@
 //! `way edit`
 
 use std::collections::BTreeMap;
-use std::io::{ErrorKind, IsTerminal as _, Write as _};
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use waypost_core::ledger::issue::Issue;
 use waypost_core::{Error, Kind, Result};
+use waypost_workspace::surroundings;
 
 use crate::CommandContext;
 use crate::issues::parse_priority;
@@ -35,7 +36,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let issue = ledger_cx.with_index(|index| index.get_by_prefix(&args.issue))?.issue;
     let editor = match ledger_cx.place.variables.editor() {
         Some(editor) => editor,
-        None if std::io::stdin().is_terminal() => "vi".to_owned(),
+        None if surroundings::stdin().is_terminal() => "vi".to_owned(),
         None => return Err(Error::invalid("no editor found").hint("set VISUAL or EDITOR, or use way update")),
     };
     let before = page(&issue)?;

@@ -7,6 +7,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use waypost_core::{Error, Result, path_text, words};
 use waypost_ledger::{Filter, IndexedIssue, Sort};
+use waypost_workspace::surroundings;
 
 use crate::CommandContext;
 use crate::filter::FilterArgs;
@@ -127,16 +128,17 @@ fn json_list(ledger_cx: &IssueContext, entries: &[IndexedIssue]) -> Result<Strin
 /// Writes a file durably. Replaces an existing file only with `force`.
 fn save(path: &Path, content: &[u8], force: bool) -> Result<()> {
     let cannot = |error: std::io::Error| Error::unavailable(format!("cannot write {}", path.display())).because(error);
+    let target = &surroundings::resolve(path);
     if force {
-        return waypost_fs::replace(path, content, 0o644).map_err(cannot);
+        return waypost_fs::replace(target, content, 0o644).map_err(cannot);
     }
     let exists = || Error::refused(format!("{} already exists", path.display())).hint("use --force to overwrite it");
-    let (mut file, temporary) = waypost_fs::create_beside(path, 0o644).map_err(cannot)?;
+    let (mut file, temporary) = waypost_fs::create_beside(target, 0o644).map_err(cannot)?;
     let written = file
         .write_all(content)
         .and_then(|()| file.sync_all())
-        .and_then(|()| waypost_fs::rename_new(&temporary, path))
-        .and_then(|()| waypost_fs::sync_dir(path));
+        .and_then(|()| waypost_fs::rename_new(&temporary, target))
+        .and_then(|()| waypost_fs::sync_dir(target));
     written.map_err(|error| {
         // After the rename the temporary name no longer exists; before it, no other process uses the file.
         let _ = std::fs::remove_file(&temporary);

@@ -1,7 +1,7 @@
 //! `way hook`
 
 use std::collections::BTreeSet;
-use std::io::{IsTerminal as _, Read as _, Write as _};
+use std::io::{BufReader, Read as _, Write as _};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use waypost_core::op::{LeaseView, ListLeases};
 use waypost_core::{Error, Result};
 use waypost_fs::{create_private_dir, replace};
+use waypost_workspace::surroundings;
 
 use crate::CommandContext;
 use crate::escape::escape;
@@ -104,12 +105,12 @@ struct HookEvent {
 
 /// Returns the description of the session that the agent wrote to standard input.
 fn input() -> HookEvent {
-    let stdin = std::io::stdin();
+    let stdin = surroundings::stdin();
     if stdin.is_terminal() {
         return HookEvent::default();
     }
     // Reads one JSON value and stops there, because not every agent closes the pipe.
-    HookEvent::deserialize(&mut serde_json::Deserializer::from_reader(stdin.lock().take(MAX_INPUT_BYTES)))
+    HookEvent::deserialize(&mut serde_json::Deserializer::from_reader(BufReader::new(stdin.take(MAX_INPUT_BYTES))))
         .unwrap_or_default()
 }
 

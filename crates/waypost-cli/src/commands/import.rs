@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use waypost_core::model::Repository;
 use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result};
+use waypost_workspace::surroundings;
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, cell_keeping_end, header, prose, styled};
@@ -76,14 +77,14 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if let Some(program) = Program::parse(&args.first.to_string_lossy()) {
         match &args.second {
             Some(path) => return workflows(cx, args, program, path),
-            None if !Path::new(&args.first).exists() => {
+            None if !surroundings::resolve(Path::new(&args.first)).exists() => {
                 return Err(Error::invalid("no file given").hint(format!("way import {} FILE", program.name())));
             }
             None => {}
         }
     }
     if args.second.is_none()
-        && let Some(program) = workflows::detect(Path::new(&args.first))
+        && let Some(program) = workflows::detect(&surroundings::resolve(Path::new(&args.first)))
     {
         return workflows(cx, args, program, Path::new(&args.first));
     }
@@ -100,7 +101,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     };
     if format.is_none()
         && let Ok(format) = Format::parse(&args.first.to_string_lossy())
-        && !path.exists()
+        && !surroundings::resolve(path).exists()
     {
         return Err(Error::invalid("no file given").hint(format!("way import {format} FILE")));
     }

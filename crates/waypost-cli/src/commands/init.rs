@@ -1,6 +1,5 @@
 //! `way init`
 
-use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -8,7 +7,7 @@ use serde_json::json;
 use waypost_core::ledger::role::Role;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text};
-use waypost_workspace::is_same_place;
+use waypost_workspace::{is_same_place, surroundings};
 
 use crate::CommandContext;
 use waypost::config::{self, Config, Files, Value, key_named};
@@ -223,7 +222,7 @@ fn choose_separate_home(cx: &mut CommandContext, place: &Place) -> Result<Vec<Pa
 }
 
 fn is_interactive(cx: &CommandContext) -> bool {
-    !cx.ui.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal()
+    !cx.ui.json && surroundings::stdin().is_terminal() && surroundings::stderr().is_terminal()
 }
 
 /// Asks the user of a fork, on a terminal, whether to use a planning repository. Returns its path.

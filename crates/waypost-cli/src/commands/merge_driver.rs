@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use waypost_core::{Error, Result};
+use waypost_workspace::surroundings;
 
 use crate::CommandContext;
 use waypost::merge_driver::merge_files;
@@ -39,7 +40,7 @@ pub(crate) fn run(_: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         None => error,
     })?;
     let output = args.output.as_ref().unwrap_or(&args.ours);
-    waypost_fs::replace(output, &merged, 0o644)
+    waypost_fs::replace(&surroundings::resolve(output), &merged, 0o644)
         .map_err(|error| Error::unavailable(format!("cannot write {}", output.display())).because(error))?;
     Ok(ExitCode::SUCCESS)
 }

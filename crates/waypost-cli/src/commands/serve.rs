@@ -15,7 +15,7 @@ use waypost_fs::{FileLock, create_private_dir};
 use waypost_server::http::{Config, Listener, serve};
 
 use crate::CommandContext;
-use crate::ui::{BOLD, cell, log_line, styled};
+use crate::ui::{BOLD, cell, print_error, styled};
 use waypost::app::App;
 use waypost::jobs::JobSocket;
 use waypost::place::{Place, expand};
@@ -77,7 +77,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         rows.extend(server.login().map(|login| vec![styled(BOLD, "browser"), cell(login)]));
         text.table(&rows);
     })?;
-    server.serve(log_line, None).map(|()| ExitCode::SUCCESS)
+    server.serve(|line| print_error(&line), None).map(|()| ExitCode::SUCCESS)
 }
 
 impl Args {

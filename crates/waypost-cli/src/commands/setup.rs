@@ -1,10 +1,10 @@
 //! `way setup`
 
-use std::io::IsTerminal as _;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waypost_core::{Error, Kind, Result};
+use waypost_workspace::surroundings;
 
 use crate::setup::{Extras, PartStatus, Scope, Setup, State, Surroundings, Target};
 use crate::ui::{BAD, DIM, GOOD, Style, WARN, cell, cell_keeping_end, header, styled};
@@ -150,7 +150,7 @@ fn sandbox(cx: &CommandContext, args: &Args, setup: &Setup) -> Result<Option<(Pa
         // With the rules, commands run outside of the sandbox.
         return Ok(None);
     }
-    let is_interactive = !cx.ui.json && std::io::stdin().is_terminal() && std::io::stderr().is_terminal();
+    let is_interactive = !cx.ui.json && surroundings::stdin().is_terminal() && surroundings::stderr().is_terminal();
     let is_agreed = part.state == State::InOrder || args.yes || (is_interactive && ask(cx, setup, &part)?);
     Ok(Some((part, is_agreed)))
 }

@@ -332,7 +332,7 @@ fn live(line: &Line<'_>, nouns: &'static [Noun], prefix: &str) -> Vec<Candidate>
 
 /// Returns the place that the line's options choose, as the command itself would.
 fn request(line: &Line<'_>) -> Option<Request> {
-    let mut cwd = std::env::current_dir().ok()?;
+    let mut cwd = waypost_workspace::surroundings::directory().ok()?;
     if let Some(dir) = line.value("directory") {
         cwd.push(PathBuf::from(dir));
     }

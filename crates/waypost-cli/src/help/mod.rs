@@ -6,8 +6,9 @@ use std::fmt::Write as _;
 use clap::Command;
 use clap::builder::Styles;
 use waypost_core::{Error, Result};
+use waypost_workspace::surroundings::stdout;
 
-use crate::ui::print;
+use crate::ui::{Ui, print};
 use crate::{COMMANDS, CommandEntry};
 
 /// Texts about formats that several commands share: name, summary, text.
@@ -41,7 +42,7 @@ pub(crate) fn with_groups(way: Command) -> Command {
 }
 
 /// Prints the help of a command, or a topic.
-pub(crate) fn print_help(words: &[String]) -> Result<()> {
+pub(crate) fn print_help(ui: &Ui, words: &[String]) -> Result<()> {
     if let [topic] = words
         && let Some((_, _, text)) = TOPICS.iter().find(|(name, ..)| name == topic)
     {
@@ -58,8 +59,7 @@ pub(crate) fn print_help(words: &[String]) -> Result<()> {
         }
         command = command.find_subcommand_mut(word).ok_or_else(|| Error::internal("a command disappeared"))?;
     }
-    // Clap chooses the colours. There is nowhere to report that the stream is closed.
-    let _ = command.print_long_help();
+    ui.print_usage(&command.render_long_help(), stdout());
     Ok(())
 }
 

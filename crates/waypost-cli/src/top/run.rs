@@ -368,8 +368,8 @@ fn open(place: &Place, wanted: Wanted) -> Result<Loader> {
 /// Runs this program with the command of an action, so that actions do and say exactly the same as commands. Returns the
 /// first line that it printed, or its error with the hints.
 fn run_way(dir: &Path, global: &[String], command: &[String]) -> Result<Result<String, String>> {
-    let program =
-        std::env::current_exe().map_err(|error| Error::unavailable("cannot find this program").because(error))?;
+    let program = waypost_workspace::surroundings::own_program()
+        .map_err(|error| Error::unavailable("cannot find this program").because(error))?;
     let arguments: Vec<&str> = global.iter().chain(command).map(String::as_str).collect();
     let result = Step { program: &program, arguments: &arguments, dir, variables: &[] }.run(&mut |_| {})?;
     if result.code == Some(0) {

@@ -19,6 +19,8 @@ use serde::{Deserialize, Serialize};
 use waypost_core::model::SandboxMode;
 use waypost_core::{Error, Result, path_text};
 
+use crate::surroundings;
+
 pub use cgroup::Hits;
 pub(crate) use cgroup::{Cgroup, remove_cgroup_of};
 pub use enter::enter;
@@ -135,7 +137,7 @@ fn does_bubblewrap_work() -> bool {
     if !cfg!(target_os = "linux") {
         return false;
     }
-    let mut probe = Command::new(BUBBLEWRAP);
+    let mut probe = surroundings::command(BUBBLEWRAP);
     probe.args(["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp", "--", "/proc/self/exe", "--version"]);
     let output = probe.stdin(Stdio::null()).output();
     output.is_ok_and(|output| output.status.success())
@@ -200,7 +202,7 @@ pub(crate) fn prepare(
 ) -> Result<(Prepared, Command)> {
     let cannot = |error| Error::unavailable("cannot start the sandbox of the job").because(error);
     let mechanism = mechanism(confinement.mode)?;
-    let helper = std::env::current_exe().map_err(cannot)?;
+    let helper = surroundings::own_program().map_err(cannot)?;
     let cgroup = if confinement.memory.is_some() || confinement.processes.is_some() {
         Cgroup::create(job, confinement.memory, confinement.processes)?
     } else {

@@ -6,6 +6,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use crate::surroundings;
+
 /// Settings of every command. They override all configuration files, also what is written to them later.
 const FIXED: &[(&str, &str)] = &[
     ("core.fsmonitor", "false"),
@@ -163,7 +165,7 @@ fn is_harmless(key: &str, value: &str) -> bool {
 
 /// Returns whether a merge driver is this program.
 fn is_own_driver(driver: &str) -> bool {
-    let Ok(own) = std::env::current_exe().and_then(std::fs::canonicalize) else { return false };
+    let Ok(own) = surroundings::own_program().and_then(std::fs::canonicalize) else { return false };
     driver_program(driver).is_some_and(|program| std::fs::canonicalize(program).is_ok_and(|program| program == own))
 }
 

@@ -18,7 +18,7 @@ use waypost_core::{Error, Result, url_text};
 
 use super::git_settings::{self, Allowed};
 use super::sl_layout;
-use crate::jobs;
+use crate::{jobs, surroundings};
 
 /// Variables that would redirect git to another repository, or make it run a program.
 const GIT_VARIABLES: &[&str] = &[
@@ -157,7 +157,7 @@ impl Git {
 
     /// A git command without arguments yet.
     pub(crate) fn command(&self) -> Tool {
-        let mut command = Command::new("git");
+        let mut command = surroundings::command("git");
         command.args(&self.place);
         let tool = self.harden(Tool::new("git", command));
         if !self.is_offline {
@@ -244,7 +244,7 @@ pub(crate) fn jj(dir: &Path) -> Tool {
 
 /// A jj command that snapshots the files that the user's settings select.
 pub(crate) fn jj_with_user_settings(dir: &Path) -> Tool {
-    let mut command = Command::new("jj");
+    let mut command = surroundings::command("jj");
     command.current_dir(dir).args(["--no-pager", "--color=never"]);
     for setting in ["ui.editor='false'", "fsmonitor.backend=none", "signing.behavior=drop", "git.executable-path='git'"]
     {
@@ -255,7 +255,7 @@ pub(crate) fn jj_with_user_settings(dir: &Path) -> Tool {
 
 /// A Mercurial command, in the mode for scripts.
 pub(crate) fn hg(dir: &Path) -> Tool {
-    let mut command = Command::new("hg");
+    let mut command = surroundings::command("hg");
     // The repository's own configuration could name hooks and extensions, which are programs.
     command.current_dir(dir).env("HGPLAIN", "1").env("HGRCSKIPREPO", "1").args(["--noninteractive", "--pager=never"]);
     Tool::new("hg", command)
@@ -270,7 +270,7 @@ pub(crate) fn hg_network(dir: &Path, network: NetworkOptions) -> Tool {
 pub(crate) fn sl(root: &Path) -> Result<Tool> {
     // Sapling always reads the repository's configuration, so that must be harmless.
     sl_layout::check(root)?;
-    let mut command = Command::new("sl");
+    let mut command = surroundings::command("sl");
     command.current_dir(root).env("HGPLAIN", "1").args(["--noninteractive", "--pager=never"]);
     let tool = Tool::new("sl", command);
     Ok(match git_of_sl(root)? {
@@ -295,7 +295,7 @@ fn git_of_sl(root: &Path) -> Result<Option<Git>> {
 
 /// Returns the version of the git on the search path.
 pub fn git_version() -> Result<String> {
-    let version = Tool::new("git", Command::new("git")).arg("version").stdout()?;
+    let version = Tool::new("git", surroundings::command("git")).arg("version").stdout()?;
     Ok(version.trim_start_matches("git version ").to_owned())
 }
 
@@ -651,9 +651,10 @@ impl Drop for Conversation {
 pub fn run_editor(editor: &str, file: &Path) -> Result<()> {
     log::debug!("run {editor} {}", file.display());
     // As git does it: the shell splits the command line, and the file stays one word whatever its name contains.
-    let mut command = Command::new("sh");
+    let cannot = |error| Error::unavailable("cannot start the editor").because(error);
+    let mut command = surroundings::interactive_command("sh").map_err(cannot)?;
     command.arg("-c").arg(format!("{editor} \"$@\"")).arg(editor).arg(file);
-    let status = command.status().map_err(|error| Error::unavailable("cannot start the editor").because(error))?;
+    let status = command.status().map_err(cannot)?;
     if status.success() {
         return Ok(());
     }
@@ -699,7 +700,7 @@ pub(crate) fn run_setup(
 /// Makes a directory a git repository with an empty first commit, without files from a template.
 pub fn init_git(path: &Path) -> Result<()> {
     let git = || {
-        let mut command = Command::new("git");
+        let mut command = surroundings::command("git");
         for variable in GIT_VARIABLES {
             command.env_remove(variable);
         }
@@ -718,7 +719,7 @@ pub fn init_git(path: &Path) -> Result<()> {
 ///
 /// It runs in the user's own checkout, because a job may have changed the configuration of its workspace.
 pub(crate) fn open_pull_request(checkout: &Path, branch: &str, title: &str) -> Result<String> {
-    let mut command = Command::new("gh");
+    let mut command = surroundings::command("gh");
     for variable in GIT_VARIABLES {
         command.env_remove(variable);
     }
@@ -756,7 +757,7 @@ pub struct StepResult {
 
 impl Step<'_> {
     fn command(&self) -> Command {
-        let mut command = Command::new(self.program);
+        let mut command = surroundings::command(self.program);
         command.args(self.arguments).current_dir(self.dir).stdin(Stdio::null());
         for variable in GIT_VARIABLES {
             command.env_remove(variable);

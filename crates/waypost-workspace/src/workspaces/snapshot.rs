@@ -22,6 +22,7 @@ use super::reflog::{abandoned, tips};
 use super::repair::ensure_usable;
 use super::saved;
 use super::snapshot_refs::{REFS, SNAPSHOTS, foreign_error, list, read, reference, refs_of};
+use crate::surroundings;
 use crate::vcs::run::Git;
 use crate::worktrees::commit_everything;
 
@@ -280,7 +281,7 @@ pub fn export(snapshot: &Snapshot, file: &Path) -> Result<()> {
         return Err(foreign_error(&snapshot.id));
     };
     let refs = snapshot.refs.iter().map(|name| format!("{REFS}{}/{name}", snapshot.id));
-    let file = std::path::absolute(file)
+    let file = std::path::absolute(surroundings::resolve(file))
         .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))?;
     let git = Git::of_repository(repository)?;
     git.command().args(["bundle", "create", "--quiet"]).arg(file).arg(own).args(refs).stdout().map(drop)

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use waypost_core::store::Store as _;
 use waypost_core::{Error, Kind, Result};
+use waypost_workspace::surroundings::inherited;
 
 use crate::place::Place;
 use crate::session::Session;
@@ -113,7 +114,7 @@ pub(super) fn receive<T>(answers: &Receiver<Result<T>>, timeout: Duration) -> Re
 }
 
 pub(super) fn spawn(name: String, work: impl FnOnce() + Send + 'static) -> Result<()> {
-    let spawned = thread::Builder::new().name(name).spawn(work);
+    let spawned = thread::Builder::new().name(name).spawn(inherited(work));
     spawned.map(drop).map_err(|error| Error::unavailable("cannot start a thread").because(error))
 }
 

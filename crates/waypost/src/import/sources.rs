@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use waypost_core::{Error, Result, path_text, url_text};
 use waypost_import::issues::{Format, Source, vibe_kanban};
 use waypost_store::foreign;
-use waypost_workspace::{Checkout, detect};
+use waypost_workspace::{Checkout, detect, surroundings};
 
 use crate::environment::Variables;
 use crate::place::vcs_environment;
@@ -38,24 +38,24 @@ pub fn sources(
 ) -> Result<(Vec<Source>, Format)> {
     if path.as_os_str() == "-" {
         let mut bytes = Vec::new();
-        std::io::stdin()
+        surroundings::stdin()
             .read_to_end(&mut bytes)
             .map_err(|error| Error::invalid("cannot read standard input").because(error))?;
         return with_format(vec![Source { name: "standard input".to_owned(), bytes }], format);
     }
+    let (shown, path) = (path.to_string_lossy(), &surroundings::resolve(path));
     if let Some(file) = vibe_kanban_database(path, format) {
         let tables = foreign::read(&file, scratch, vibe_kanban::TABLES)?;
         let source = vibe_kanban::from_tables(file.to_string_lossy().into_owned(), &tables);
         return Ok((vec![source], Format::VibeKanban));
     }
     if !path.is_dir() {
-        let (mut sources, format) = with_format(vec![source(path, &path.to_string_lossy())?], format)?;
+        let (mut sources, format) = with_format(vec![source(path, &shown)?], format)?;
         if format == Format::Backlog {
             sources.extend(milestones_of(path.parent().unwrap_or(path))?);
         }
         return Ok((sources, format));
     }
-    let shown = path.display();
     match format {
         Some(format @ (Format::Github | Format::Taskwarrior)) => {
             Err(Error::invalid(format!("{shown} is a folder, but {format} is imported from a file")))
@@ -77,7 +77,7 @@ pub fn sources(
             }
             match found.len() {
                 1 => Ok(found.remove(0)),
-                0 => Err(unknown_format(&shown.to_string())),
+                0 => Err(unknown_format(&shown)),
                 _ => {
                     let names: Vec<&str> = found.iter().map(|(_, format)| format.name()).collect();
                     Err(Error::ambiguous(format!("{shown} has files of several tools: {}", names.join(", ")))
@@ -99,7 +99,7 @@ pub fn project(path: &Path, into: &Checkout, variables: &Variables) -> Result<Op
     let name = |checkout: &Checkout| {
         checkout.remote_url.as_deref().map_or_else(|| checkout.repository_name(), url_text::project)
     };
-    let real = std::fs::canonicalize(path)
+    let real = std::fs::canonicalize(surroundings::resolve(path))
         .map_err(|error| Error::invalid(format!("cannot find {}", path.display())).because(error))?;
     let folder = if real.is_dir() { real.as_path() } else { real.parent().unwrap_or(&real) };
     let Some(checkout) = detect(folder, &vcs_environment(&variables.without_git(), None))? else {
@@ -133,8 +133,7 @@ fn unknown_format(name: &str) -> Error {
 }
 
 fn source(path: &Path, name: &str) -> Result<Source> {
-    let bytes = std::fs::read(path)
-        .map_err(|error| Error::invalid(format!("cannot read {}", path.display())).because(error))?;
+    let bytes = std::fs::read(path).map_err(|error| Error::invalid(format!("cannot read {name}")).because(error))?;
     Ok(Source { name: name.to_owned(), bytes })
 }
 

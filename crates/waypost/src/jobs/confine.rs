@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use waypost_core::model::{SandboxMode, Strategy};
 use waypost_core::{Error, Result};
 use waypost_workspace::sandbox::{self, Access, Confinement, Rule};
+use waypost_workspace::surroundings;
 use waypost_workspace::workspaces::Plan;
 
 use super::{Settings, default_settings};
@@ -169,7 +170,7 @@ fn rules(session: &Session, dirs: &Dirs<'_>, command: &[String]) -> Result<Vec<R
         rules.add(Access::Read, HOME.iter().map(|path| home.join(path)));
         rules.add(Access::Read, programs(place.variables.get("PATH"), &home));
     }
-    rules.add(Access::Read, std::env::current_exe());
+    rules.add(Access::Read, surroundings::own_program());
     let program = command.first().map(Path::new).filter(|program| program.components().count() > 1);
     rules.add(Access::Read, program.map(|program| dirs.dir.join(program)));
     rules.add(Access::Write, [dirs.dir, dirs.context, dirs.temporary]);

@@ -24,6 +24,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
 
+use crate::environment::Variables;
 use crate::forks;
 use crate::history::find_in_history;
 use crate::homes;
@@ -598,7 +599,7 @@ impl Ledger {
 
     /// Returns whether the history shows that an issue was closed when it left a ledger.
     fn was_closed(&self, repo: &Repo, id: &str) -> bool {
-        let found = place_of(&repo.worktree(), None).and_then(|place| find_in_history(&place, id));
+        let found = self.place_at(&repo.worktree()).and_then(|place| find_in_history(&place, id));
         let issue = found.ok().flatten().and_then(|(record, _)| Issue::read(&record));
         issue.is_some_and(|(issue, _)| self.terms().statuses.category(&issue.status).is_over())
     }
@@ -733,6 +734,11 @@ impl Ledger {
     pub fn numbers(&self) -> Vec<usize> {
         let is_covered = |number: &usize| self.only.is_none_or(|only| only == *number);
         (0..self.repos.len()).filter(is_covered).filter(|number| self.may_write(*number)).collect()
+    }
+
+    /// Resolves the place of another directory for the same user.
+    pub(crate) fn place_at(&self, path: &Path) -> Result<Place> {
+        Place::at_as(path, None, &self.place.variables)
     }
 
     /// Returns whether the user may write a ledger.
@@ -881,7 +887,7 @@ fn at(place: &str, error: Error) -> Error {
 }
 
 pub(crate) fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
-    Place::at_as(path, actor)
+    Place::at_as(path, actor, &Variables::of_process())
 }
 
 /// Returns the file name of an index. Other sets of ledgers, for example those of another branch, have their own index.

@@ -76,7 +76,7 @@ impl Scratch {
             std::fs::create_dir(self.dir.join(name))?;
         }
         // The commands are those that the user types: `way` is this program.
-        symlink(std::env::current_exe()?, self.dir.join("bin/way"))?;
+        symlink(waypost_workspace::surroundings::own_program()?, self.dir.join("bin/way"))?;
         replace(&self.dir.join("home/.gitconfig"), project::GITCONFIG.as_bytes(), 0o600)?;
         replace(&self.dir.join("agent.sh"), project::agent().as_bytes(), 0o700)?;
         replace(&self.dir.join("reviewer.sh"), project::REVIEWER.as_bytes(), 0o700)?;
