@@ -19,7 +19,7 @@ pub use corpus::{Corpus, corpora, injections};
 pub use model::{Model, ModelRequest, Turn};
 pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use run::Run;
-pub use sandbox::Sandbox;
+pub use sandbox::{Runner, Sandbox, Template};
 pub use tools::{
     axe, chromium, claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python,
     opencode, pgbouncer, qwen, schemathesis, strace, tmux, unavailable,

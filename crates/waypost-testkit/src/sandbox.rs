@@ -2,10 +2,13 @@
 
 use std::ffi::OsStr;
 use std::fmt::Write as _;
+use std::fs::Permissions;
+use std::io::{BufRead as _, Write as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::OnceLock;
 
 use tempfile::TempDir;
 
@@ -24,11 +27,15 @@ const CANARY: (&str, &str) = ("SANDBOX_PASSWORD", "canary-5f0d41e7c9a84b62");
 /// Larger files are not searched for it.
 const MAX_SEARCHED_BYTES: u64 = 4 * 1024 * 1024;
 
+/// Runs a `way` command with this input in the test's own process. Returns None if the command needs a process of its own.
+pub type Runner = fn(&Command, &[u8]) -> Option<Run>;
+
 /// A directory with its own home.
 pub struct Sandbox {
     dir: TempDir,
     root: PathBuf,
     way: PathBuf,
+    runner: Runner,
 }
 
 /// A secret of the environment in any file fails the test: `way` copies nothing from its environment that it does not need.
@@ -47,6 +54,13 @@ impl Sandbox {
         Sandbox::of(crate::temp_dir(), way)
     }
 
+    /// Creates a sandbox for a `way` binary whose commands also run in this process.
+    pub fn with_runner(way: &str, runner: Runner) -> Self {
+        let mut sandbox = Sandbox::new(way);
+        sandbox.runner = runner;
+        sandbox
+    }
+
     /// Creates a sandbox in a directory, for a `way` binary.
     pub fn below(parent: &Path, way: &str) -> Self {
         Sandbox::of(tempfile::Builder::new().prefix("waypost-").tempdir_in(parent).expect("a directory"), way)
@@ -56,7 +70,7 @@ impl Sandbox {
         let root = dir.path().canonicalize().expect("a temporary directory");
         std::fs::create_dir(root.join("home")).expect("a home");
         std::fs::File::create(root.join("empty")).expect("an empty file");
-        Sandbox { dir, root, way: PathBuf::from(way) }
+        Sandbox { dir, root, way: PathBuf::from(way), runner: |_, _| None }
     }
 
     /// Returns the files that contain the secret of the environment. Files that are compressed, or deleted meanwhile, are not
@@ -72,7 +86,7 @@ impl Sandbox {
                     dirs.push(path);
                 } else if metadata.is_file() && metadata.len() <= MAX_SEARCHED_BYTES {
                     let content = std::fs::read(&path).unwrap_or_default();
-                    if memmem(&content, CANARY.1.as_bytes()) {
+                    if contains(&content, CANARY.1.as_bytes()) {
                         found.push(path);
                     }
                 }
@@ -95,12 +109,29 @@ impl Sandbox {
 
     /// Creates a git repository with one commit on `main`.
     pub fn git_repo(&self, relative: impl AsRef<Path>) -> PathBuf {
-        let repo = self.dir(relative);
-        self.git(&repo, ["init", "-q", "-b", "main"]);
-        self.write(repo.join("file"), "content\n");
-        self.git(&repo, ["add", "file"]);
-        self.git(&repo, ["commit", "-q", "-m", "first"]);
-        repo
+        static TEMPLATE: Template = Template::new(|sandbox| {
+            let repo = sandbox.dir("repo");
+            // Without sample hooks: tests make thousands of copies.
+            sandbox.git(&repo, ["init", "-q", "-b", "main", "--template="]);
+            sandbox.dir("repo/.git/hooks");
+            sandbox.dir("repo/.git/info");
+            sandbox.write("repo/file", "content\n");
+            sandbox.git(&repo, ["add", "file"]);
+            sandbox.git(&repo, ["commit", "-q", "-m", "first"]);
+            repo
+        });
+        self.copy(&TEMPLATE, relative)
+    }
+
+    /// Copies the directory of a template. Returns the copy.
+    pub fn copy(&self, template: &Template, to: impl AsRef<Path>) -> PathBuf {
+        let (files, made_in) = template.made.get_or_init(|| {
+            let sandbox = Sandbox::new("");
+            (Files::read(&(template.make)(&sandbox)), sandbox.root.clone())
+        });
+        let dir = self.dir(to);
+        files.write(&dir, made_in, &self.root);
+        dir
     }
 
     /// Creates a jj repository, colocated with git or not.
@@ -148,12 +179,29 @@ impl Sandbox {
     /// Runs `way` in a directory.
     #[track_caller]
     pub fn way<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> Run {
-        run(self.way_command(dir).args(args))
+        self.run(self.way_command(dir).args(args), "")
+    }
+
+    /// Runs a `way` command with this standard input: in this process if that is possible.
+    #[track_caller]
+    pub fn run(&self, command: &mut Command, input: impl AsRef<[u8]>) -> Run {
+        (self.runner)(command, input.as_ref()).unwrap_or_else(|| run_with_input(command, input.as_ref()))
     }
 
     /// Runs `way` with further environment variables.
     #[track_caller]
     pub fn way_with<A: AsRef<OsStr>>(
+        &self,
+        dir: &Path,
+        variables: &[(&str, &OsStr)],
+        args: impl IntoIterator<Item = A>,
+    ) -> Run {
+        self.run(self.way_command(dir).envs(variables.iter().copied()).args(args), "")
+    }
+
+    /// Runs `way` with further environment variables in a process of its own, for a test that kills it.
+    #[track_caller]
+    pub fn way_process<A: AsRef<OsStr>>(
         &self,
         dir: &Path,
         variables: &[(&str, &OsStr)],
@@ -307,15 +355,83 @@ fn run(command: &mut Command) -> Run {
     Run::of(&output)
 }
 
-/// Returns whether bytes contain others. The first byte is searched first, because files are large and the search is not
-/// optimized.
-fn memmem(bytes: &[u8], wanted: &[u8]) -> bool {
-    let mut rest = bytes;
-    while let Some(at) = wanted.first().and_then(|first| rest.iter().position(|byte| byte == first)) {
-        if rest[at..].starts_with(wanted) {
+#[track_caller]
+fn run_with_input(command: &mut Command, input: &[u8]) -> Run {
+    if input.is_empty() {
+        return run(command);
+    }
+    let piped = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child = piped.spawn().unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    let mut stdin = child.stdin.take().expect("a pipe");
+    let output = std::thread::scope(|scope| {
+        // It may end without reading everything.
+        scope.spawn(move || stdin.write_all(input));
+        child.wait_with_output().expect("its output")
+    });
+    Run::of(&output)
+}
+
+/// A directory that is made once, and copied by the tests that need one.
+pub struct Template {
+    make: fn(&Sandbox) -> PathBuf,
+    made: OnceLock<(Files, PathBuf)>,
+}
+
+impl Template {
+    /// A template that a function makes in a sandbox of its own. The function returns the directory to copy.
+    pub const fn new(make: fn(&Sandbox) -> PathBuf) -> Template {
+        Template { make, made: OnceLock::new() }
+    }
+}
+
+/// The files of a directory, in memory.
+struct Files(Vec<(PathBuf, Option<Vec<u8>>, Permissions)>);
+
+impl Files {
+    fn read(dir: &Path) -> Files {
+        let mut found = Vec::new();
+        let mut dirs = vec![PathBuf::new()];
+        while let Some(relative) = dirs.pop() {
+            for entry in std::fs::read_dir(dir.join(&relative)).expect("a directory") {
+                let entry = entry.expect("an entry");
+                let (path, metadata) = (relative.join(entry.file_name()), entry.metadata().expect("its metadata"));
+                let content = if metadata.is_dir() {
+                    dirs.push(path.clone());
+                    None
+                } else {
+                    Some(std::fs::read(entry.path()).expect("a file"))
+                };
+                found.push((path, content, metadata.permissions()));
+            }
+        }
+        Files(found)
+    }
+
+    /// Writes them into a directory. Configuration files name another sandbox then.
+    fn write(&self, dir: &Path, made_in: &Path, sandbox: &Path) {
+        for (name, content, permissions) in &self.0 {
+            let path = dir.join(name);
+            let moved = content.as_deref().filter(|_| name.ends_with("config")).map(|content| {
+                String::from_utf8_lossy(content).replace(&*made_in.to_string_lossy(), &sandbox.to_string_lossy())
+            });
+            match moved.as_ref().map(String::as_bytes).or(content.as_deref()) {
+                None => std::fs::create_dir_all(&path).expect("a directory"),
+                #[expect(clippy::disallowed_methods, reason = "a file of a test does not have to survive a power cut")]
+                Some(content) => std::fs::write(&path, content).expect("a file"),
+            }
+            std::fs::set_permissions(&path, permissions.clone()).expect("permissions");
+        }
+    }
+}
+
+/// Returns whether bytes contain others. The standard library finds the first byte, because this is not optimised.
+fn contains(mut bytes: &[u8], wanted: &[u8]) -> bool {
+    let Some((first, rest)) = wanted.split_first() else { return true };
+    // Reading from memory does not fail, and ends with 0 bytes.
+    while bytes.skip_until(*first).is_ok_and(|skipped| skipped > 0) {
+        if bytes.starts_with(rest) {
             return true;
         }
-        rest = &rest[at + 1..];
     }
     false
 }

@@ -374,7 +374,7 @@ fn a_sync_of_a_separate_ledger_killed_before_any_of_its_commands_is_repaired_by_
         }
         let _ = sandbox.way(&two, ["sync"]).ok();
         sandbox.write("bin/left", number.to_string());
-        let run = sandbox.way_with(&one, &[("PATH", path.as_ref())], ["sync"]);
+        let run = sandbox.way_process(&one, &[("PATH", path.as_ref())], ["sync"]);
         assert_eq!(refs(), before, "killed before command {number}");
         let own = expected.iter().filter(|title| !title.ends_with("two"));
         let shown = titles(&sandbox, &one);

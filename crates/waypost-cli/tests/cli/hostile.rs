@@ -71,7 +71,7 @@ fn run(sandbox: &Sandbox, dir: &Path, command: &[String]) -> Run {
     // Before the command that follows `--`.
     let (options, rest) = command.split_at(command.iter().position(|word| word == "--").unwrap_or(command.len()));
     way.args(options).args(further.map_or(&[][..], |(_, arguments)| arguments)).arg("--json").args(rest);
-    Run::of(&way.env("EDITOR", "true").stdin(Stdio::null()).output().unwrap())
+    sandbox.run(way.env("EDITOR", "true"), "")
 }
 
 /// A private directory that a stranger prepared: a set-up command, a queued job, and an administrator's token.
@@ -422,7 +422,7 @@ fn t19_published_exploits_of_submodules_run_nothing_in_workspaces_worktrees_and_
         let repo = exploit(&sandbox, name, path, link, &canary);
         let way = |args: &[&str]| {
             let mut way = sandbox.way_command(&repo);
-            Run::of(&way.env_remove("WAYPOST_TEST_CLOCK").args(args).output().unwrap())
+            sandbox.run(way.env_remove("WAYPOST_TEST_CLOCK").args(args), "")
         };
         for strategy in ["clone", "worktree"] {
             let made = way(&["ws", "new", "--strategy", strategy, "--json"]).data();

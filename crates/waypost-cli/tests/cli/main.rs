@@ -1,4 +1,7 @@
-//! Tests through the real binary, in one test program.
+//! Tests of the command line, in one test program.
+//!
+//! Commands run in the process of the tests, unless a process is the point: `support/in_process.rs`. `binary.rs` starts each
+//! command once.
 //!
 //! The tests of a command are in `commands/`, in a file named as the command's. Modules beside it test what is not one
 //! command's. A test that proves a requirement has its number in its name: `a1_…` is A1.
@@ -12,6 +15,7 @@ mod across;
 mod agents;
 mod bad_input;
 mod bases;
+mod binary;
 mod calls;
 mod clocks;
 mod commands;

@@ -38,7 +38,7 @@ fn commit_all(shop: &Shop, repo: &Path) {
 fn run_in(shop: &Shop, dir: &Path, args: &[&str]) -> Run {
     let mut command: Command = shop.sandbox.way_command(dir);
     command.env_remove("WAYPOST_TEST_CLOCK").arg("--quiet").args(args);
-    Run::of(&command.output().unwrap())
+    shop.sandbox.run(&mut command, "")
 }
 
 fn titles(shop: &Shop) -> Vec<(String, String)> {

@@ -136,7 +136,7 @@ fn list_files() -> String {
 #[track_caller]
 fn now(shop: &Shop, dir: &Path, args: &[&str]) -> Run {
     let mut command = shop.sandbox.way_command(dir);
-    Run::of(&command.env_remove("WAYPOST_TEST_CLOCK").arg("--quiet").args(args).output().unwrap())
+    shop.sandbox.run(command.env_remove("WAYPOST_TEST_CLOCK").arg("--quiet").args(args), "")
 }
 
 #[track_caller]

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::json;
-use waypost_testkit::Run;
 
 use crate::files;
 use crate::support::jobs::Shop;
@@ -52,10 +51,7 @@ fn t30_secrets_are_removed_from_logs_checkpoints_records_and_issues_as_they_are_
     let _ = shop.way(["config", "set", "redact.env", "MY_SECRET"]).ok();
     let source = shop.sandbox.dir("source").join("secrets");
     shop.sandbox.write(&source, all());
-    let run = |args: &[&str]| {
-        let output = shop.command().env("MY_SECRET", VALUE).args(args).output().unwrap();
-        Run::of(&output)
-    };
+    let run = |args: &[&str]| shop.sandbox.run(shop.command().env("MY_SECRET", VALUE).args(args), "");
     let text = all();
     let issue = run(&["add", "Title ghp_githubcanary0123456789abcdef0123456789abcdef", "-d", &text, "--json"]).data();
     let id = issue["id"].as_str().unwrap();

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::{Value, json};
 use waypost_core::op::{AddRepository, AddWorkflow, ClaimTask, ShowWorkflow};
 use waypost_core::work::plan::{Plan, PlannedTask};
-use waypost_testkit::{Run, Sandbox, strace};
+use waypost_testkit::{Sandbox, strace};
 
 use crate::serving::Server;
 use crate::support::agents::{START, claim, finish, session, workflow};
@@ -544,7 +544,7 @@ fn gc_in(sandbox: &Sandbox, repo: &Path, store: &[&str]) -> Value {
     let way = |args: &[&str]| {
         let mut command = sandbox.way_command(repo);
         command.env_remove("WAYPOST_TEST_CLOCK").args(store).args(args).arg("--json");
-        Run::of(&command.output().unwrap()).data()
+        sandbox.run(&mut command, "").data()
     };
     let id = way(&["workflow", "create", "w"])["id"].as_str().unwrap().to_owned();
     let _ = way(&["workflow", "cancel", "w"]);

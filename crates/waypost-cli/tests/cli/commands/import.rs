@@ -3,9 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use expect_test::expect;
 use rusqlite::Connection;
@@ -20,11 +18,7 @@ use crate::support::ledger::{LEDGER, ids, lines};
 use crate::support::sandbox;
 
 fn fed(sandbox: &Sandbox, repo: &Path, args: &[&str], input: &[u8]) -> Run {
-    let mut command = sandbox.way_command(repo);
-    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input).unwrap();
-    Run::of(&child.wait_with_output().unwrap())
+    sandbox.run(sandbox.way_command(repo).args(args), input)
 }
 
 /// Imports standard input.

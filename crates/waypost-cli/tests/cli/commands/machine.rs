@@ -34,7 +34,7 @@ impl Machine<'_> {
 
     #[track_caller]
     fn way(&self, args: &[&str]) -> Run {
-        Run::of(&self.command(args).output().unwrap())
+        self.shop.sandbox.run(&mut self.command(args), "")
     }
 
     fn start(&self, args: &[&str]) -> Child {

@@ -43,7 +43,7 @@ impl Page {
 
     #[track_caller]
     fn way(&self, args: &[&str]) -> Run {
-        Run::of(&self.command().args(args).output().unwrap()).ok()
+        self.server.sandbox.run(self.command().args(args), "").ok()
     }
 
     fn create_workflow(&self) {

@@ -41,7 +41,7 @@ impl Shop {
         let mut command = self.sandbox.way_command(&self.repo);
         // The commands of jobs use the real clock.
         command.env("WAYPOST_DB", &self.store).env_remove("WAYPOST_TEST_CLOCK").arg("--quiet").args(args);
-        Run::of(&command.output().unwrap())
+        self.sandbox.run(&mut command, "")
     }
 
     /// Runs a script as a job of the first task. Returns its output.

@@ -1,8 +1,6 @@
 //! A ledger with many issues.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::process::Stdio;
 
 use waypost_testkit::{Run, Sandbox};
 
@@ -10,11 +8,7 @@ use crate::support::ledger::LEDGER;
 
 /// Runs a command with something on its standard input.
 pub(crate) fn fed(sandbox: &Sandbox, repo: &Path, args: &[&str], input: &str) -> Run {
-    let mut command = sandbox.way_command(repo);
-    command.args(args).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let mut child = command.spawn().unwrap();
-    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-    Run::of(&child.wait_with_output().unwrap())
+    sandbox.run(sandbox.way_command(repo).args(args), input)
 }
 
 pub(crate) const SAMPLE_LEDGER: &str = r#"{"id":"r-1","title":"Fix the API","status":"open","priority":0,"issue_type":"bug","labels":["api"],"created_at":"2025-12-01T00:00:00Z","updated_at":"2025-12-30T00:00:00Z","due_at":"2026-01-05T00:00:00Z"}

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, kill_process};
 use serde_json::Value;
-use waypost_testkit::{Run, Sandbox};
+use waypost_testkit::{Run, Sandbox, Template};
 
 use crate::support::{interruption, sandbox};
 
@@ -45,17 +45,22 @@ pub(crate) struct Shop {
 
 impl Shop {
     pub(crate) fn new() -> Shop {
+        static TEMPLATE: Template = Template::new(|sandbox| {
+            let repo = sandbox.git_repo("repo");
+            let remote = sandbox.path("remote.git");
+            sandbox.git(&repo, ["init", "--quiet", "--bare", "--initial-branch=main", remote.to_str().unwrap()]);
+            sandbox.write(sandbox.path("home/.gitconfig"), "[user]\n\tname = A\n\temail = a@example.org\n");
+            sandbox.write(repo.join("file"), "one\n");
+            sandbox.write(repo.join(".gitignore"), "ignored\n.env\n");
+            sandbox.git(&repo, ["add", "."]);
+            sandbox.git(&repo, ["commit", "--quiet", "-m", "First"]);
+            sandbox.git(&repo, ["remote", "add", "origin", remote.to_str().unwrap()]);
+            sandbox.git(&repo, ["push", "--quiet", "origin", "HEAD:main"]);
+            sandbox.path("")
+        });
         let sandbox = sandbox();
-        let repo = sandbox.git_repo("repo");
-        let remote = sandbox.path("remote.git");
-        sandbox.git(&repo, ["init", "--quiet", "--bare", "--initial-branch=main", remote.to_str().unwrap()]);
-        sandbox.write(sandbox.path("home/.gitconfig"), "[user]\n\tname = A\n\temail = a@example.org\n");
-        sandbox.write(repo.join("file"), "one\n");
-        sandbox.write(repo.join(".gitignore"), "ignored\n.env\n");
-        sandbox.git(&repo, ["add", "."]);
-        sandbox.git(&repo, ["commit", "--quiet", "-m", "First"]);
-        sandbox.git(&repo, ["remote", "add", "origin", remote.to_str().unwrap()]);
-        sandbox.git(&repo, ["push", "--quiet", "origin", "HEAD:main"]);
+        sandbox.copy(&TEMPLATE, "");
+        let (repo, remote) = (sandbox.path("repo"), sandbox.path("remote.git"));
         Shop { sandbox, repo, remote }
     }
 
@@ -67,7 +72,7 @@ impl Shop {
     /// Runs a command with `--quiet`.
     #[track_caller]
     pub(crate) fn run(&self, args: &[&str]) -> Run {
-        Run::of(&self.command().args(args).output().unwrap())
+        self.sandbox.run(self.command().args(args), "")
     }
 
     /// A command that uses the real clock, as the commands of jobs do.

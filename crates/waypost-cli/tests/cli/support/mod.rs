@@ -13,6 +13,7 @@ pub(crate) mod exchange;
 pub(crate) mod failover;
 pub(crate) mod graphs;
 pub(crate) mod history;
+pub(crate) mod in_process;
 pub(crate) mod issues;
 pub(crate) mod jobs;
 pub(crate) mod ledger;
@@ -34,7 +35,7 @@ pub(crate) mod worktrees;
 pub(crate) const NONE: [&str; 0] = [];
 
 pub(crate) fn sandbox() -> Sandbox {
-    Sandbox::new(env!("CARGO_BIN_EXE_way"))
+    Sandbox::with_runner(env!("CARGO_BIN_EXE_way"), in_process::run)
 }
 
 /// Returns the signal of Ctrl-C, or SIGTERM if the test program ignores it, as a shell's background jobs do.

@@ -2,9 +2,8 @@
 
 use std::cell::Cell;
 use std::ffi::OsString;
-use std::io::Write as _;
 use std::path::PathBuf;
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde_json::Value;
 use waypost::environment::Variables;
@@ -58,7 +57,7 @@ impl Team {
     /// Runs a command line.
     #[track_caller]
     pub(crate) fn way(&self, line: &str) -> Run {
-        Run::of(&self.command(line).output().unwrap())
+        self.fed(line, "")
     }
 
     /// Runs a command line that must succeed, and returns its answer.
@@ -76,10 +75,7 @@ impl Team {
     /// Runs a command line with something on its standard input.
     #[track_caller]
     pub(crate) fn fed(&self, line: &str, input: &str) -> Run {
-        let mut child =
-            self.command(line).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
-        Run::of(&child.wait_with_output().unwrap())
+        self.sandbox.run(&mut self.command(line), input)
     }
 
     /// Opens the store in this process, as the library does.

@@ -20,7 +20,7 @@ use waypost::place::{Place, Request};
 use waypost::session::Session;
 use waypost_core::model::EventQuery;
 use waypost_core::op::ListEvents;
-use waypost_testkit::{Run, Sandbox};
+use waypost_testkit::Sandbox;
 
 use crate::across::check_ids;
 use crate::mcp::Client;
@@ -166,7 +166,7 @@ fn over_cli(sandbox: &Sandbox, stage: &Stage, case: &Case) -> Value {
     if let Some(agent) = case.agent {
         command.args(["--agent", agent]);
     }
-    let run = Run::of(&command.args(words(&stage.filled(case.cli))).output().unwrap());
+    let run = sandbox.run(command.args(words(&stage.filled(case.cli))), "");
     envelope(&run.stdout).unwrap_or_else(|| panic!("{}: {}: {run:#?}", case.operation, case.cli))
 }
 

@@ -629,7 +629,7 @@ fn a_sync_killed_before_any_of_its_commands_is_repaired_by_the_next() {
         for number in (9..).step_by(3) {
             let _ = sandbox.way(&repo, ["add", &format!("Number {number}")]).ok();
             sandbox.write("bin/left", number.to_string());
-            let run = sandbox.way_with(&repo, &[("PATH", path.as_ref())], ["sync"]);
+            let run = sandbox.way_process(&repo, &[("PATH", path.as_ref())], ["sync"]);
             assert_eq!(user_state(&sandbox, &repo), before, "{shape}, killed before command {number}");
             if run.code == 0 {
                 assert!(number > 20, "it was never killed");
@@ -669,7 +669,7 @@ fn a_sync_killed_or_failing_when_it_moves_the_branch_is_repaired_by_the_next() {
     sync(&sandbox, &repo);
     let path = wrapped_git(&sandbox, "case \" $* \" in *\" update-ref -m \"*) $HOW; exit 1;; esac");
     let interrupted = |how: &str| {
-        let run = sandbox.way_with(&repo, &[("PATH", path.as_ref()), ("HOW", how.as_ref())], ["sync"]);
+        let run = sandbox.way_process(&repo, &[("PATH", path.as_ref()), ("HOW", how.as_ref())], ["sync"]);
         assert_ne!(run.code, 0, "the sync succeeded: {run:#?}");
     };
     let killed = || interrupted("eval kill -9 $PPID");
@@ -705,7 +705,7 @@ fn locks_left_by_a_killed_git_of_way_are_removed_and_those_of_others_are_not() {
         let count = count.to_string();
         let variables =
             [("PATH", path.as_ref()), ("TRACE", trace.as_os_str()), ("CALL", call.as_ref()), ("COUNT", count.as_ref())];
-        sandbox.way_with(&repo, &variables, ["sync"])
+        sandbox.way_process(&repo, &variables, ["sync"])
     };
     add(&sandbox, &repo, "Not killed");
     let _ = sync_killed_at("rename", 60_000).ok();
@@ -775,7 +775,7 @@ fn an_unreadable_git_configuration_is_not_mistaken_for_one_without_a_remote() {
                 ("ABSOLUTE", absolute.as_os_str()),
                 ("NUMBER", number.as_ref()),
             ];
-            let run = sandbox.way_with(&repo, &variables, ["sync"]);
+            let run = sandbox.way_process(&repo, &variables, ["sync"]);
             assert!([0, 8].contains(&run.code), "{file} {number}: {run:#?}");
             assert!(
                 !run.stderr.contains("no remote") && !run.stderr.contains("no commit"),

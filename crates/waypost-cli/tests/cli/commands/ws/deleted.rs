@@ -13,7 +13,7 @@ use crate::support::jobs::{Shop, path};
 #[track_caller]
 fn way_in(shop: &Shop, dir: &Path, args: &[&str]) -> Run {
     let mut command = shop.sandbox.way_command(dir);
-    Run::of(&command.env_remove("WAYPOST_TEST_CLOCK").arg("--quiet").args(args).output().unwrap())
+    shop.sandbox.run(command.env_remove("WAYPOST_TEST_CLOCK").arg("--quiet").args(args), "")
 }
 
 fn made_in(shop: &Shop, dir: &Path, flags: &[&str]) -> (String, PathBuf) {
