@@ -52,7 +52,6 @@ pub(super) fn changes(line: &[u8]) -> Option<Vec<Change>> {
 mod tests {
     use super::super::digest::digest;
     use super::super::document::Document;
-    use super::*;
 
     fn record(id: u8, title: &str) -> String {
         format!("{{\"id\":\"a-{id:03}\",\"title\":\"{title}\"}}")
