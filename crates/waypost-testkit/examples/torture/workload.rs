@@ -391,7 +391,7 @@ fn run_with(mut command: Command, fault: &Fault, input: &str) -> Output {
         Fault::None | Fault::Shifted(_) => {}
     }
     let (mut stdout, mut printed) = (BufReader::new(stdout), Vec::new());
-    for _ in input.matches("\"id\":") {
+    for _ in input.lines().filter(|line| line.contains("\"id\":")) {
         let _ = stdout.read_until(b'\n', &mut printed);
     }
     drop(stdin);
