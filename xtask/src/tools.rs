@@ -9,6 +9,8 @@ use crate::{Result, generators, run};
 const JJ_VERSION: &str = "0.45.1";
 /// The version of schemathesis for tests, from PyPI.
 const SCHEMATHESIS_VERSION: &str = "4.32.5";
+const PRE_COMMIT_VERSION: &str = "4.7.0";
+const PYGIT2_VERSION: &str = "1.20.1";
 
 /// The version of the official MCP client for Python for tests.
 const MCP_CLIENT_VERSION: &str = "2.3.0";
@@ -98,6 +100,7 @@ const PACKAGES: &[(&str, &str)] = &[
     ("git", "git"),
     ("git-lfs", "git-lfs"),
     ("git-crypt", "git-crypt"),
+    ("jq", "jq"),
     ("mercurial", "hg"),
     ("bindfs", "bindfs"),
     ("bubblewrap", "bwrap"),
@@ -123,6 +126,9 @@ pub(crate) struct Tools {
     /// A Python with the MCP client.
     mcp_python: Option<PathBuf>,
     schemathesis: Option<PathBuf>,
+    pre_commit: Option<PathBuf>,
+    /// A Python with libgit2.
+    pygit2: Option<PathBuf>,
     /// A directory with the conformance suite of MCP and a Node.
     mcp_conformance: Option<PathBuf>,
     /// The agents' programs, each with its variable.
@@ -144,6 +150,12 @@ impl Tools {
         }
         if let Some(schemathesis) = &self.schemathesis {
             command.env("WAYPOST_TEST_SCHEMATHESIS", schemathesis);
+        }
+        if let Some(pre_commit) = &self.pre_commit {
+            command.env("WAYPOST_TEST_PRECOMMIT", pre_commit);
+        }
+        if let Some(python) = &self.pygit2 {
+            command.env("WAYPOST_TEST_PYGIT2", python);
         }
         if let Some(suite) = &self.mcp_conformance {
             command.env("WAYPOST_TEST_MCP_CONFORMANCE", suite);
@@ -174,6 +186,8 @@ pub(crate) fn install() -> Tools {
         jj: find_jj(),
         mcp_python: find_mcp_python(),
         schemathesis: find_schemathesis(),
+        pre_commit: find_in_python("pre-commit", PRE_COMMIT_VERSION).map(|root| root.join("bin/pre-commit")),
+        pygit2: find_in_python("pygit2", PYGIT2_VERSION).map(|root| root.join("bin/python")),
         mcp_conformance: find_mcp_conformance(),
         agents: Vec::new(),
         generators: cache_dir("openapi-clients", generators::VERSIONS).and_then(generators::find),
@@ -189,6 +203,8 @@ pub(crate) fn install() -> Tools {
         ("jj", &tools.jj),
         ("the MCP client for Python", &tools.mcp_python),
         ("schemathesis", &tools.schemathesis),
+        ("pre-commit", &tools.pre_commit),
+        ("pygit2", &tools.pygit2),
         ("the conformance suite of MCP", &tools.mcp_conformance),
         ("generators of clients", &tools.generators),
     ] {

@@ -211,6 +211,7 @@ commands! {
         "init" => init;
         "sync" => sync;
         "resolve" => resolve;
+        "restore" => restore;
         "repo" => repo;
         "propose" => propose;
         "withdraw" => withdraw;

@@ -33,7 +33,7 @@ pub use mounts::{check_no_mount_in, mounts_in};
 pub use overlay::{mount_overlay, unmount_overlay};
 pub use private::{check_path, check_private, create_durable_dir, create_private_dir, create_private_file};
 pub use private_dir::PrivateDir;
-pub use process::{check_threads, is_open, process_start, runs_in};
+pub use process::{check_threads, process_start};
 pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sweep_temporaries, sync_dir, sync_file_system};
 pub use stamp::{Stamp, age, boot_id};

@@ -1,19 +1,20 @@
 //! A change of one ledger while it is being made.
 
 use std::cell::Cell;
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::path::Path;
 
 use foldhash::fast::RandomState;
 use waypost_core::ledger::document::Document;
+use waypost_core::ledger::kept::KeptChange;
 use waypost_core::ledger::mark;
 use waypost_core::ledger::record::Record;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::FileVersion;
 
-use crate::file::LedgerFile;
+use crate::file::{LedgerFile, Source};
 use crate::index::{Index, IndexedIssue, KnownLines};
 
 /// A ledger that is being changed. Its queries see the changes made so far.
@@ -25,6 +26,10 @@ pub struct Draft<'a> {
     document: Document,
     known_lines: KnownLines,
     places: Places,
+    /// The changed issues, by their ids.
+    changes: BTreeMap<String, KeptChange>,
+    /// Whether the document has changes that another program took back.
+    is_restored: bool,
     /// The key of the whole change, if it must be made exactly once.
     key: Option<String>,
     is_changed: bool,
@@ -85,13 +90,8 @@ fn hash(line: &[u8]) -> u64 {
 }
 
 impl<'a> Draft<'a> {
-    pub(crate) fn new(
-        index: &'a Index,
-        number: usize,
-        document: Document,
-        seen: FileVersion,
-        known_lines: KnownLines,
-    ) -> Draft<'a> {
+    pub(crate) fn new(index: &'a Index, number: usize, source: Source<'_>, known_lines: KnownLines) -> Draft<'a> {
+        let Source { document, seen, restored, .. } = source;
         Draft {
             index,
             number,
@@ -99,6 +99,8 @@ impl<'a> Draft<'a> {
             document,
             known_lines,
             places: Places::default(),
+            changes: BTreeMap::new(),
+            is_restored: !restored.is_empty(),
             key: None,
             is_changed: false,
             is_discarded: false,
@@ -107,17 +109,32 @@ impl<'a> Draft<'a> {
     }
 
     /// Writes the changed lines to the file, if there are any.
-    pub(crate) fn write(&self, file: &LedgerFile) -> Result<Written> {
+    pub(crate) fn write(&self, file: &LedgerFile, now: Timestamp) -> Result<Written> {
         if !self.is_changed {
             return Ok(Written::Nothing);
         }
         self.key.iter().try_for_each(|key| file.begin_once(key, self.document.changed_lines()))?;
-        Ok(file.replace(&self.seen, &self.document)?.map_or(Written::Outdated, Written::Version))
+        file.begin_keeping(self.changes.values(), now)?;
+        let Some(written) = file.replace(&self.seen, &self.document)? else { return Ok(Written::Outdated) };
+        file.end_keeping(&self.document, &written);
+        Ok(Written::Version(written))
     }
 
     /// Records in the index which lines the file has now.
     pub(crate) fn record(&self, file: &Path, written: &FileVersion) -> Result<()> {
         self.index.record_write(self.number, file, written, &self.known_lines)
+    }
+
+    /// Has changes written that another program took back, even if there is no other change.
+    pub fn put_back(&mut self) {
+        self.is_changed |= self.is_restored;
+    }
+
+    /// Records the change of an issue, so that it is kept until a commit has it.
+    fn note(&mut self, was: Option<Record>, is: Option<&Record>) {
+        let Some(id) = is.or(was.as_ref()).and_then(|record| record.text("id")) else { return };
+        self.changes.entry(id).or_insert(KeptChange { was, is: None }).is = is.cloned();
+        self.is_changed = true;
     }
 
     /// Discards the draft: nothing is written, whatever else happens to it.
@@ -157,6 +174,7 @@ impl<'a> Draft<'a> {
         let line = self.document.line(place);
         self.index.replace_line(self.number, &mut self.known_lines, place, false, Some(line))?;
         self.is_changed = true;
+        self.note(None, Some(record));
         Ok(())
     }
 
@@ -168,6 +186,7 @@ impl<'a> Draft<'a> {
             let line = self.document.line(*place);
             self.index.replace_line(self.number, &mut self.known_lines, *place, false, Some(line))?;
         }
+        records.iter().for_each(|record| self.note(None, Some(record)));
         self.is_changed |= !places.is_empty();
         Ok(())
     }
@@ -191,7 +210,7 @@ impl<'a> Draft<'a> {
             return Ok(record);
         }
         self.unite(&self.index.lines_of(self.number, id)?, &record)?;
-        self.is_changed = true;
+        self.note(Some(before), Some(&record));
         Ok(record)
     }
 
@@ -218,11 +237,11 @@ impl<'a> Draft<'a> {
     /// Removes issues with all their versions, in one pass over the file.
     pub fn remove_all<'i>(&mut self, ids: impl IntoIterator<Item = &'i str>) -> Result<()> {
         let mut gone: HashSet<Vec<u8>, RandomState> = HashSet::default();
+        let mut removed = Vec::new();
         for id in ids {
             let versions = self.index.lines_of(self.number, id)?;
-            if versions.is_empty() {
-                return Err(self.not_here_error(id));
-            }
+            let Some(entry) = self.copy(id)? else { return Err(self.not_here_error(id)) };
+            removed.push(entry.record);
             gone.extend(versions.into_iter().map(String::into_bytes));
         }
         let lines = self.document.lines().enumerate();
@@ -233,7 +252,7 @@ impl<'a> Draft<'a> {
         self.index.remove_lines(self.number, &mut self.known_lines, &places)?;
         self.document.remove_all(&places);
         self.places.invalidate();
-        self.is_changed |= !places.is_empty();
+        removed.into_iter().for_each(|record| self.note(Some(record), None));
         Ok(())
     }
 

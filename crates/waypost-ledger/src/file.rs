@@ -1,20 +1,23 @@
 //! Reads and changes a ledger's file.
 
-use std::collections::HashSet;
 use std::fmt;
+use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use waypost_core::ledger::document::{Document, Splitter, check_stand_in, is_marker};
+use waypost_core::ledger::kept::KeptChange;
 use waypost_core::ledger::{conflict, merge};
+use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{
-    FileLock, FileVersion, PrivateDir, Replaced, create_durable_dir, find_displaced, read_version,
+    FileLock, FileVersion, PrivateDir, Replaced, Stamp, create_durable_dir, find_displaced, read_version,
     replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
 };
 
 use crate::intents::Intents;
+use crate::kept::KeptFile;
 use crate::tool_locks::ToolLocks;
 
 /// How long a reader waits for a checkout in progress. A writer waits as long as for our own lock.
@@ -29,6 +32,8 @@ pub(crate) struct Source<'a> {
     /// Its lines, with the versions between conflict markers merged.
     pub(crate) document: Document,
     pub(crate) is_conflicted: bool,
+    /// The issues that another program took back. The document has them again.
+    pub(crate) restored: Vec<String>,
     pub(crate) seen: FileVersion,
 }
 
@@ -75,6 +80,8 @@ pub struct LedgerFile {
     lock_timeout: Duration,
     tool_locks: ToolLocks,
     absence: Option<AbsenceCheck>,
+    /// The changes that no commit has yet. None where they are not kept.
+    kept: Option<KeptFile>,
 }
 
 impl LedgerFile {
@@ -83,15 +90,13 @@ impl LedgerFile {
     /// The lock is in a private directory, outside the tree, so that no untracked file appears in it.
     pub fn new(path: PathBuf, lock_dir: PrivateDir, lock: &str, lock_timeout: Duration) -> Self {
         let (lock, tool_locks) = (lock_dir.join(lock), ToolLocks::default());
-        LedgerFile { path, lock_dir, lock, lock_timeout, tool_locks, absence: None }
+        LedgerFile { path, lock_dir, lock, lock_timeout, tool_locks, absence: None, kept: None }
     }
 
     /// Sets the lock files that exist while a version control tool changes the tree.
     #[must_use]
     pub fn with_tool_locks(self, locks: Vec<PathBuf>) -> Self {
-        // The ledger is in a directory of the work tree's root.
-        let root = self.path.ancestors().nth(2).unwrap_or(&self.path).to_owned();
-        LedgerFile { tool_locks: ToolLocks::new(locks, root), ..self }
+        LedgerFile { tool_locks: ToolLocks::new(locks), ..self }
     }
 
     /// Sets a check that runs if the file does not exist: it returns an error if the ledger is elsewhere, for example in a
@@ -99,6 +104,17 @@ impl LedgerFile {
     #[must_use]
     pub fn with_absence_check(self, check: impl Fn() -> Result<()> + Send + Sync + 'static) -> Self {
         LedgerFile { absence: Some(AbsenceCheck(Arc::new(check))), ..self }
+    }
+
+    /// Has changes kept until a commit or a stash has them. `saved` passes the versions of the ledger that these have, with
+    /// their times, as long as its argument returns true.
+    #[must_use]
+    pub fn with_kept_changes(
+        self,
+        saved: impl Fn(&mut dyn FnMut(&Document, Timestamp) -> bool) -> Result<()> + Send + Sync + 'static,
+    ) -> Self {
+        let kept = KeptFile::beside(&self.lock, &self.path, Arc::new(saved));
+        LedgerFile { kept: Some(kept), ..self }
     }
 
     /// Returns the file's path.
@@ -144,9 +160,9 @@ impl LedgerFile {
     pub(crate) fn lock(&self) -> Result<FileLock> {
         let deadline = Instant::now() + self.lock_timeout;
         // We do not hold our lock here: other processes would wait for the tool and then for us.
-        self.wait_for_tools(deadline)?;
+        self.tool_locks.wait(deadline);
         let lock = self.acquire(self.lock_timeout)?;
-        self.wait_for_tools(deadline)?;
+        self.tool_locks.wait(deadline);
         // Displaced versions that cannot be merged now stay beside the file and do not prevent the change.
         let _ = self.recover();
         self.intents().resolve().map_err(|error| self.cannot_write(error))?;
@@ -196,15 +212,6 @@ impl LedgerFile {
         self.acquire(self.lock_timeout).map(drop)
     }
 
-    fn wait_for_tools(&self, deadline: Instant) -> Result<()> {
-        let waited = self.tool_locks.wait(deadline);
-        waited.map(drop).map_err(|lock| {
-            let (lock, waited) = (lock.display(), self.lock_timeout.as_secs_f32());
-            Error::unavailable(format!("waited {waited} s for a version control tool that holds {lock}"))
-                .hint("nothing was changed; retry when the tool is done")
-        })
-    }
-
     /// Returns the displaced versions of the ledger: files that other programs wrote and that an interrupted write of ours
     /// moved aside. The next write merges them into the ledger.
     pub fn displaced(&self) -> Vec<PathBuf> {
@@ -221,7 +228,6 @@ impl LedgerFile {
             return Ok(());
         }
         let _lock = self.acquire(Duration::ZERO)?;
-        self.wait_for_tools(Instant::now())?;
         self.recover()
     }
 
@@ -244,44 +250,23 @@ impl LedgerFile {
         Ok(())
     }
 
-    /// Replaces the file durably if it is unchanged since `seen`. Waits for version control tools that may overwrite it, then
-    /// returns the version that has the change; None if the change is not in the file.
+    /// Replaces the file durably if it is unchanged since `seen`. Returns the version that was written; None if another
+    /// program changed the file.
     pub(crate) fn replace(&self, seen: &FileVersion, document: &Document) -> Result<Option<FileVersion>> {
         if let Some(dir) = self.path.parent() {
             create_durable_dir(dir).map_err(|error| self.cannot_write(error))?;
         }
         match replace_if_unchanged(seen, &document.parts(), 0o644).map_err(|error| self.cannot_write(error))? {
-            Replaced::Done(written) => self.confirm(written, |now| {
-                let mut changed = document.changed_lines().peekable();
-                if changed.peek().is_some() { has_lines(now, changed) } else { now.to_bytes() == document.to_bytes() }
-            }),
+            Replaced::Done(written) => Ok(Some(written)),
             Replaced::Changed => Ok(None),
             Replaced::Unsynced(error) => Err(self.not_durable(&error)),
         }
     }
 
-    /// Waits until no version control tool can overwrite the file we wrote. Returns the version that has our change; None if
-    /// the change is not there any more.
-    fn confirm(&self, written: FileVersion, has_change: impl Fn(&Document) -> bool) -> Result<Option<FileVersion>> {
-        if let Err(lock) = self.tool_locks.wait_until_quiet(Instant::now() + self.lock_timeout) {
-            let (path, lock) = (self.path.display(), lock.display());
-            let problem = format!("the change is in {path}, but a version control tool that holds {lock} may undo it");
-            return Err(Error::unavailable(problem)
-                .hint("when the tool is done, check whether the change is there")
-                .outcome_unknown());
-        }
-        if written.is_current() {
-            return Ok(Some(written));
-        }
-        // Another program wrote the file, and may have read our version first. Then the next reader finds the index stale.
-        let (now, _) = self.read_version()?;
-        Ok(has_change(&now).then_some(written))
-    }
-
     /// Removes the file if it is empty. It may stay: an empty file and a missing one are both ledgers without issues.
     pub fn remove_if_empty(&self, locks: &LedgerLocks) {
         let is_empty = || std::fs::metadata(&self.path).is_ok_and(|metadata| metadata.is_file() && metadata.len() == 0);
-        if locks.cover(self) && self.tool_locks.held().is_empty() && is_empty() {
+        if locks.cover(self) && !self.tool_locks.are_held() && is_empty() {
             let _ = std::fs::remove_file(&self.path);
         }
     }
@@ -318,14 +303,83 @@ impl LedgerFile {
         checked.map_err(|error| error.within(self.path.display()))
     }
 
-    /// Reads the file while no checkout is in progress, and merges the versions between conflict markers.
+    /// Reads the file while no checkout is in progress, merges the versions between conflict markers, and puts back what
+    /// another program took back.
     pub(crate) fn source(&self) -> Result<Source<'_>> {
+        let mut source = self.merged_source()?;
+        if let Some(kept) = self.kept.as_ref().filter(|kept| kept.is_unsettled(source.seen.stamp())) {
+            source.restored = kept.restore(&mut source.document)?;
+        }
+        Ok(source)
+    }
+
+    /// Forgets kept changes that a commit or a stash has. The caller holds the lock.
+    pub(crate) fn settle_kept(&self) -> Result<()> {
+        let Some(kept) = self.kept.as_ref().filter(|kept| kept.is_unsettled(self.stamp())) else { return Ok(()) };
+        let source = self.merged_source()?;
+        if let Err(error) = kept.settle(&source.document, source.seen.stamp()) {
+            // Then they are looked for again.
+            log::debug!("cannot forget what was committed: {error}");
+        }
+        Ok(())
+    }
+
+    /// Forgets kept changes like [`LedgerFile::settle_kept`], unless a process is writing right now.
+    pub(crate) fn try_to_settle_kept(&self) -> Result<()> {
+        if !self.has_unsettled_changes() {
+            return Ok(());
+        }
+        let _lock = self.acquire(Duration::ZERO)?;
+        self.settle_kept()
+    }
+
+    /// Returns whether there may be kept changes that the file does not have.
+    pub(crate) fn has_unsettled_changes(&self) -> bool {
+        self.kept.as_ref().is_some_and(|kept| kept.is_unsettled(self.stamp()))
+    }
+
+    fn stamp(&self) -> Option<Stamp> {
+        Stamp::of_path(&self.path).ok().flatten()
+    }
+
+    /// Records changes that are about to be written, so that they are kept until a commit has them. The caller holds the lock.
+    pub(crate) fn begin_keeping<'c>(
+        &self,
+        changes: impl Iterator<Item = &'c KeptChange>,
+        now: Timestamp,
+    ) -> Result<()> {
+        let Some(kept) = &self.kept else { return Ok(()) };
+        kept.begin(changes, now).map_err(|error| self.cannot_write(error))
+    }
+
+    /// Records that these changes were written. The caller holds the lock.
+    pub(crate) fn end_keeping(&self, document: &Document, written: &FileVersion) {
+        if let Some(kept) = &self.kept
+            && let Err(error) = kept.end(document, written.stamp())
+        {
+            // The next process finds out from the ledger that they were written.
+            log::debug!("cannot record that changes were written: {error}");
+        }
+    }
+
+    /// Forgets all kept changes, so that the file counts as it is. The caller holds the lock.
+    pub(crate) fn drop_kept(&self) -> Result<()> {
+        let Some(kept) = &self.kept else { return Ok(()) };
+        kept.clear().map_err(|error| self.cannot_write(error))?;
+        // Every index of the file shows the kept changes, so the file must look changed.
+        match File::options().append(true).open(&self.path) {
+            Ok(file) => file.set_modified(SystemTime::now()).map_err(|error| self.cannot_write(error)),
+            Err(_) => Ok(()),
+        }
+    }
+
+    fn merged_source(&self) -> Result<Source<'_>> {
         let (document, seen) = self.read_version()?;
         // The search for markers is fast, and hardly any file has them.
         let merged = if document.lines().any(is_marker) { conflict::resolve(&document) } else { None };
         let is_conflicted = merged.is_some();
         let document = merged.unwrap_or_else(|| document.with_appended_placed());
-        Ok(Source { path: &self.path, document, is_conflicted, seen })
+        Ok(Source { path: &self.path, document, is_conflicted, restored: Vec::new(), seen })
     }
 
     /// Passes the lines of the file to `each` while no checkout is in progress. `begin` creates the accumulator, again for
@@ -354,19 +408,13 @@ impl LedgerFile {
     fn read_between_checkouts<T>(&self, read: impl Fn() -> std::io::Result<T>) -> Result<T> {
         let deadline = Instant::now() + CHECKOUT_TIMEOUT;
         loop {
-            let abandoned = self.tool_locks.wait(deadline).unwrap_or_default();
+            self.tool_locks.wait(deadline);
             let answer = read().map_err(|error| {
                 Error::unavailable(format!("cannot read the ledger {}", self.path.display())).because(error)
             })?;
-            if self.tool_locks.held() == abandoned || Instant::now() >= deadline {
+            if !self.tool_locks.are_held() || Instant::now() >= deadline {
                 return Ok(answer);
             }
         }
     }
-}
-
-/// Returns whether a document has all of these lines.
-fn has_lines<'l>(document: &Document, mut lines: impl Iterator<Item = &'l [u8]>) -> bool {
-    let present: HashSet<&[u8]> = document.lines().collect();
-    lines.all(|line| present.contains(line))
 }

@@ -1,7 +1,7 @@
 //! Ledgers that share one index, and changes to one of them.
 
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard};
 use std::time::Duration;
 
@@ -34,6 +34,8 @@ pub struct Ledgers {
     /// Whether the index on disk stays as it is, even if it is not up to date.
     keeps_index: bool,
     open: Mutex<Option<Open>>,
+    /// Number of issues that other programs took back and that were written again.
+    put_back: AtomicUsize,
 }
 
 /// An index that is open.
@@ -55,7 +57,7 @@ impl Open {
 impl Ledgers {
     /// Describes ledgers and the path of their index. None of the files need exist.
     pub fn new(files: Vec<LedgerFile>, index: PathBuf, terms: Terms) -> Ledgers {
-        Ledgers { files, index, terms, keeps_index: false, open: Mutex::new(None) }
+        Ledgers { files, index, terms, keeps_index: false, open: Mutex::new(None), put_back: AtomicUsize::new(0) }
     }
 
     /// Answers queries without writing anything: an index that is not up to date is replaced by one in memory.
@@ -196,12 +198,14 @@ impl Ledgers {
         let mut open = self.lock();
         let mut in_memory = false;
         for _ in 0..MAX_WRITE_ATTEMPTS {
+            file.settle_kept()?;
             let source = file.source()?;
+            let restored = source.restored.len();
             let index_lock = self.open_for_change(&mut open, number, &source, in_memory, now)?;
             let index = opened(open.as_ref())?;
             // The check of `index.failure()` below covers a failure here.
             let known_lines = index.known_lines(number).unwrap_or_default();
-            let mut draft = Draft::new(index, number, source.document, source.seen, known_lines);
+            let mut draft = Draft::new(index, number, source, known_lines);
             let answer = change(&mut draft);
             if let Some(failure) = index.failure() {
                 // `change` may have seen wrong answers.
@@ -219,11 +223,12 @@ impl Ledgers {
                 index.end();
                 return answer;
             }
-            let outcome = answer.and_then(|answer| Ok((answer, draft.write(file)?)));
+            let outcome = answer.and_then(|answer| Ok((answer, draft.write(file, now)?)));
             let (answer, written) = outcome.inspect_err(|_| index.end())?;
             let recorded = match written {
                 Written::Nothing => Ok(()),
                 Written::Version(version) => {
+                    self.put_back.fetch_add(restored, Ordering::Relaxed);
                     draft.record(file.path(), &version).and_then(|()| index.raise_revision(now))
                 }
                 Written::Outdated => {
@@ -240,6 +245,28 @@ impl Ledgers {
             return Ok(answer);
         }
         Err(file.contended_error())
+    }
+
+    /// Returns the number of issues that other programs took back and that were written again since the last call.
+    pub fn take_put_back(&self) -> usize {
+        self.put_back.swap(0, Ordering::Relaxed)
+    }
+
+    /// Returns the issues of one ledger that another program took back.
+    pub fn taken_back(&self, number: usize) -> Result<Vec<String>> {
+        let _lock = self.files[number].lock()?;
+        self.files[number].settle_kept()?;
+        Ok(self.files[number].source()?.restored)
+    }
+
+    /// Forgets the changes of one ledger that no commit has yet, so that its file counts as it is.
+    pub fn drop_kept(&self, number: usize) -> Result<()> {
+        let _lock = self.files[number].lock()?;
+        let mut open = self.lock();
+        self.files[number].drop_kept()?;
+        // The index shows these changes.
+        self.drop_index(&mut open, Failure::Damaged);
+        Ok(())
     }
 
     /// Replaces the content of one ledger under the lock. `rewrite` gets the current content; the file stays as it is if
@@ -331,6 +358,7 @@ impl Ledgers {
         for file in &self.files {
             // The index does not match the files. An interrupted write may be the reason.
             let _ = file.recover_displaced();
+            let _ = file.try_to_settle_kept();
         }
         let lock = self.lock_index();
         if lock.is_some() && self.open_up_to_date(open, None, now)? {

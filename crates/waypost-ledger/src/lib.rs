@@ -8,6 +8,7 @@ mod draft;
 mod file;
 mod index;
 mod intents;
+mod kept;
 mod ledgers;
 mod tool_locks;
 

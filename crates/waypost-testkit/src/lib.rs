@@ -22,7 +22,7 @@ pub use run::Run;
 pub use sandbox::{Runner, Sandbox, Template};
 pub use tools::{
     axe, chromium, claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python,
-    opencode, pgbouncer, qwen, schemathesis, strace, tmux, unavailable,
+    opencode, pgbouncer, pre_commit, pygit2, qwen, schemathesis, strace, tmux, unavailable,
 };
 
 /// Creates a directory that is deleted on drop.

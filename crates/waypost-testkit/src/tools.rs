@@ -24,6 +24,18 @@ pub fn mcp_python() -> PathBuf {
     require(installed("WAYPOST_TEST_MCP_PYTHON", "mcp-", "bin/python"), "the official MCP client for Python")
 }
 
+/// Returns the pre-commit framework, which runs hooks of git.
+#[track_caller]
+pub fn pre_commit() -> PathBuf {
+    require(installed("WAYPOST_TEST_PRECOMMIT", "pre-commit-", "bin/pre-commit"), "pre-commit")
+}
+
+/// Returns a Python with libgit2.
+#[track_caller]
+pub fn pygit2() -> PathBuf {
+    require(installed("WAYPOST_TEST_PYGIT2", "pygit2-", "bin/python"), "pygit2")
+}
+
 /// Returns pgbouncer.
 #[track_caller]
 pub fn pgbouncer() -> PathBuf {

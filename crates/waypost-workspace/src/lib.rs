@@ -20,7 +20,7 @@ pub mod worktrees;
 pub use vcs::git_overrides;
 pub use vcs::{
     BackgroundStep, Checkout, Environment, ListedWorktree, NetworkOptions, Step, StepResult, adopt_repository_id,
-    detect, ensure_repository_id, ensure_worktree_id, git_version, has_known_fixes, history, init_git, is_adopted,
-    is_same_place, ledger_branch, merge_driver, renew_ids, repository_id, restore_ids, run_editor, upstream,
-    worktree_id,
+    detect, each_saved_version, ensure_repository_id, ensure_worktree_id, git_version, has_known_fixes, history,
+    init_git, is_adopted, is_same_place, ledger_branch, merge_driver, renew_ids, repository_id, restore_ids,
+    run_editor, upstream, worktree_id,
 };

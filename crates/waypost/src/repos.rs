@@ -13,7 +13,7 @@ use waypost_core::ledger::role::{self, Role};
 use waypost_core::model::{Repository, Vcs};
 use waypost_core::{Error, Result, path_text, yaml};
 use waypost_ledger::LedgerFile;
-use waypost_workspace::{Checkout, history, ledger_branch, repository_id};
+use waypost_workspace::{Checkout, each_saved_version, history, ledger_branch, repository_id};
 
 use crate::config::{self, Config, Files, Layer};
 use crate::environment::Variables;
@@ -100,6 +100,14 @@ impl Repo {
             repo.file = repo.file.with_tool_locks(git.into_iter().chain(tool_locks).collect());
             let (vcs, root) = (repo.checkout.vcs, repo.root.clone());
             repo.file = repo.file.with_absence_check(move || history::check_absent(vcs, &root, LEDGERS));
+            let name = repo.file.path().strip_prefix(&repo.root).ok().map(path_text::to_text);
+            // jj commits every version that it overwrites. The others have no commits or are not searched.
+            if let Some(name) = name.filter(|_| vcs == Vcs::Git) {
+                let root = repo.root.clone();
+                repo.file = repo.file.with_kept_changes(move |each| {
+                    each_saved_version(&root, &name, |bytes, at| each(&Document::parse(bytes), at))
+                });
+            }
         }
         repo
     }

@@ -44,6 +44,7 @@ pub(super) mod release;
 pub(super) mod reopen;
 pub(super) mod repo;
 pub(super) mod resolve;
+pub(super) mod restore;
 pub(super) mod search;
 pub(super) mod serve;
 pub(super) mod setup;

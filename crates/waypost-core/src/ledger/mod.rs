@@ -14,6 +14,7 @@ mod digest;
 pub mod document;
 pub mod issue;
 pub mod issue_id;
+pub mod kept;
 pub mod mark;
 pub mod merge;
 pub mod ready;

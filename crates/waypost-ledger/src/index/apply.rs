@@ -12,7 +12,7 @@ use waypost_fs::{FileVersion, Stamp};
 
 use super::Index;
 use super::lines::{KnownLine, KnownLines, LineDiff, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
-use super::rows::{ledger_row, stored_stamp};
+use super::rows::{Form, ledger_row, stored_stamp};
 use crate::file::{LedgerFile, Source};
 
 /// With at most this many new lines, updating the index is always faster than rebuilding it.
@@ -32,26 +32,36 @@ impl Index {
     pub(crate) fn update(&self, number: usize, source: &Source<'_>) -> Result<Updated> {
         let mut diff = self.begin_diff(number)?;
         source.document.lines().for_each(|line| diff.feed(line));
-        diff.is_conflicted = source.is_conflicted;
-        self.apply_diff(number, diff, source.path, &source.seen)
+        let form = Form { is_conflicted: source.is_conflicted, restored: source.restored.len() };
+        self.apply_diff(number, diff, form, source.path, &source.seen)
     }
 
     /// Brings one ledger up to date with its file, and only holds the new lines in memory.
     pub(crate) fn update_from_file(&self, number: usize, file: &LedgerFile) -> Result<Updated> {
+        if file.has_unsettled_changes() {
+            return self.update(number, &file.source()?);
+        }
         let diff = self.begin_diff(number)?;
         let (diff, seen) = file.scan(|| diff.clone(), LineDiff::feed)?;
         if diff.is_conflicted || diff.has_appended {
             // Merging the conflict, or putting changes in their places, needs the whole file.
             return self.update(number, &file.source()?);
         }
-        self.apply_diff(number, diff, file.path(), &seen)
+        self.apply_diff(number, diff, Form::default(), file.path(), &seen)
     }
 
     fn begin_diff(&self, number: usize) -> Result<LineDiff> {
         Ok(LineDiff::new(FixedState::with_seed(self.salt), self.known_lines(number)?.0))
     }
 
-    fn apply_diff(&self, number: usize, mut diff: LineDiff, path: &Path, seen: &FileVersion) -> Result<Updated> {
+    fn apply_diff(
+        &self,
+        number: usize,
+        mut diff: LineDiff,
+        form: Form,
+        path: &Path,
+        seen: &FileVersion,
+    ) -> Result<Updated> {
         // If a third of many lines is new, a rebuild is faster.
         if diff.added.len() > MIN_REBUILD_LINES && diff.added.len() * 3 > diff.prefix + diff.tail.len() {
             return Ok(Updated::RebuildNeeded);
@@ -68,8 +78,8 @@ impl Index {
         lines.truncate(diff.prefix);
         lines.append(&mut diff.tail);
         let stamp = stored_stamp(seen);
-        if is_changed || is_moved || self.is_conflicted(number)? != Some(diff.is_conflicted) {
-            self.write_ledger(ledger, path, stamp, diff.is_conflicted, &KnownLines(lines))?;
+        if is_changed || is_moved || self.form(number)? != Some(form) {
+            self.write_ledger(ledger, path, stamp, form, &KnownLines(lines))?;
         } else {
             self.execute("UPDATE ledger SET stamp = ?2 WHERE ledger = ?1", (ledger, stamp))?;
         }
@@ -133,7 +143,7 @@ impl Index {
         written: &FileVersion,
         lines: &KnownLines,
     ) -> Result<()> {
-        self.write_ledger(ledger_row(number), path, stored_stamp(written), false, lines)
+        self.write_ledger(ledger_row(number), path, stored_stamp(written), Form::default(), lines)
     }
 
     /// Returns the lines of an issue in one ledger.
@@ -141,9 +151,11 @@ impl Index {
         self.all("SELECT raw FROM line WHERE id = ?1 AND ledger = ?2", (id, number), |row| row.get(0))
     }
 
-    /// Returns whether a ledger's file has conflict markers. None if the index has no such ledger.
-    fn is_conflicted(&self, number: usize) -> Result<Option<bool>> {
-        self.one("SELECT conflicted FROM ledger WHERE ledger = ?1", [ledger_row(number)], |row| row.get(0))
+    /// Returns the form of a ledger's file. None if the index has no such ledger.
+    fn form(&self, number: usize) -> Result<Option<Form>> {
+        self.one("SELECT conflicted, restored FROM ledger WHERE ledger = ?1", [ledger_row(number)], |row| {
+            Ok(Form { is_conflicted: row.get(0)?, restored: row.get(1)? })
+        })
     }
 
     pub(crate) fn known_lines(&self, number: usize) -> Result<KnownLines> {

@@ -12,7 +12,7 @@ use waypost_core::time::Timestamp;
 use super::Index;
 use super::counters::Difference;
 use super::lines::{KnownLine, KnownLines, NO_ISSUE, ParsedLine, UNREADABLE, parse_line};
-use super::rows::{IssueRow, ledger_row, stored_stamp};
+use super::rows::{Form, IssueRow, ledger_row, stored_stamp};
 use crate::file::Source;
 
 /// All issues, while an index is built from scratch.
@@ -70,7 +70,8 @@ impl Index {
                 lines.0.push(KnownLine { hash: self.hash(bytes), row });
             }
             let stamp = stored_stamp(&source.seen);
-            self.write_ledger(ledger, source.path, stamp, source.is_conflicted, &lines)?;
+            let form = Form { is_conflicted: source.is_conflicted, restored: source.restored.len() };
+            self.write_ledger(ledger, source.path, stamp, form, &lines)?;
         }
         if !repeated.is_empty() {
             self.sql(|connection| connection.execute_batch("CREATE INDEX line_by_id ON line (id)"))?;

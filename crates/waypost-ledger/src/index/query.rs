@@ -311,6 +311,8 @@ pub struct Damage {
     pub unread_lines: usize,
     /// Number of ledgers with conflict markers.
     pub conflicted_ledgers: usize,
+    /// Number of issues that another program took back. Queries show them as they were.
+    pub taken_back: usize,
 }
 
 /// A condition under construction, and its values.
@@ -851,9 +853,11 @@ impl Index {
 
     /// Returns what is wrong with the ledgers.
     pub fn damage(&self) -> Result<Damage> {
-        let sql = "SELECT coalesce(sum(unread), 0), coalesce(sum(conflicted), 0) FROM ledger";
-        let damage =
-            self.one(sql, [], |row| Ok(Damage { unread_lines: row.get(0)?, conflicted_ledgers: row.get(1)? }))?;
+        let sql =
+            "SELECT coalesce(sum(unread), 0), coalesce(sum(conflicted), 0), coalesce(sum(restored), 0) FROM ledger";
+        let damage = self.one(sql, [], |row| {
+            Ok(Damage { unread_lines: row.get(0)?, conflicted_ledgers: row.get(1)?, taken_back: row.get(2)? })
+        })?;
         Ok(damage.unwrap_or_default())
     }
 

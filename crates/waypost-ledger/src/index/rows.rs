@@ -20,6 +20,15 @@ use super::Index;
 use super::counters::Counted;
 use super::lines::{KnownLines, ParsedLine, label_to_text, parse_line};
 
+/// The form of a ledger's file.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Form {
+    /// Whether it has conflict markers.
+    pub(crate) is_conflicted: bool,
+    /// Number of issues that another program took back. The index shows them as they were.
+    pub(crate) restored: usize,
+}
+
 /// A row of `issue` without its standing, and the issue's edges.
 pub(super) struct IssueRow {
     line: i64,
@@ -238,12 +247,13 @@ impl Index {
         ledger: i64,
         path: &Path,
         stamp: Option<Vec<u8>>,
-        is_conflicted: bool,
+        form: Form,
         lines: &KnownLines,
     ) -> Result<()> {
         self.execute(
-            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, conflicted) VALUES (?1, ?2, ?3, ?4, ?5)",
-            (ledger, path.as_os_str().as_bytes(), stamp, lines.unreadable(), is_conflicted),
+            "INSERT OR REPLACE INTO ledger (ledger, path, stamp, unread, conflicted, restored) \
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6)",
+            (ledger, path.as_os_str().as_bytes(), stamp, lines.unreadable(), form.is_conflicted, form.restored),
         )?;
         self.execute("INSERT OR REPLACE INTO mark (ledger, marks) VALUES (?1, ?2)", (ledger, lines.to_bytes()))
             .map(drop)

@@ -19,7 +19,9 @@ CREATE TABLE ledger (
     -- Number of damaged lines.
     unread INTEGER NOT NULL,
     -- Whether it has conflict markers. Then its lines here are those of the merged file.
-    conflicted INTEGER NOT NULL
+    conflicted INTEGER NOT NULL,
+    -- Number of issues that another program took back. Its lines here are those with these issues put back.
+    restored INTEGER NOT NULL
 );
 
 -- The lines of each ledger. They are a table of their own, because an update of a row reads all of it.

@@ -289,7 +289,7 @@ fn contents_in(git: &Git, revision: &str, paths: &[&str]) -> Result<Vec<Content>
     Ok(paths.iter().find_map(object_of).into_iter().collect())
 }
 
-fn read_object(git: &mut Conversation, object: &str) -> Result<Vec<u8>> {
+pub(super) fn read_object(git: &mut Conversation, object: &str) -> Result<Vec<u8>> {
     git.write(format!("{object}\n").as_bytes())?;
     let answer = git.read_line()?;
     let Some(size) = answer.strip_prefix(object).and_then(|rest| rest.strip_prefix(" blob ")?.parse().ok()) else {

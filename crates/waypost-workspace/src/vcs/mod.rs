@@ -19,6 +19,7 @@ pub mod ledger_branch;
 pub mod merge_driver;
 mod probe;
 pub(crate) mod run;
+mod saved_versions;
 mod sl_layout;
 pub mod upstream;
 
@@ -34,3 +35,4 @@ pub use identity::{
 };
 pub use probe::is_same_place;
 pub use run::{BackgroundStep, NetworkOptions, Step, StepResult, git_version, init_git, run_editor};
+pub use saved_versions::each_saved_version;

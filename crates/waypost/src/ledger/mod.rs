@@ -817,6 +817,38 @@ impl Ledger {
         })
     }
 
+    /// Returns the number of issues that other programs took back and that were written again since the last call.
+    pub(crate) fn take_put_back(&self) -> usize {
+        self.ledgers.take_put_back()
+    }
+
+    /// Returns the issues of a ledger that another program took back, with their titles. An issue that was removed and came
+    /// back has none.
+    pub fn taken_back(&self, number: usize) -> Result<Vec<(String, Option<String>)>> {
+        let ids = self.ledgers.taken_back(number)?;
+        self.with_index(|index| {
+            let title = |id: &String| Ok((id.clone(), index.get(id)?.map(|entry| entry.issue.title)));
+            ids.iter().map(title).collect()
+        })
+    }
+
+    /// Writes what another program took back to a ledger again.
+    pub fn put_back(&self, number: usize) -> Result<()> {
+        self.require_writable(number)?;
+        self.transaction_in(number, |transaction| {
+            transaction.draft().put_back();
+            Ok(())
+        })?;
+        self.take_put_back();
+        Ok(())
+    }
+
+    /// Forgets the changes of a ledger that no commit has yet, so that its file counts as it is.
+    pub fn drop_kept(&self, number: usize) -> Result<()> {
+        self.require_writable(number)?;
+        self.ledgers.drop_kept(number)
+    }
+
     /// Replaces the content of the first ledger under its lock. The file stays as it is if `rewrite` returns `None`.
     pub(crate) fn rewrite<T>(&self, rewrite: impl Fn(&Document) -> Result<Option<(Document, T)>>) -> Result<Option<T>> {
         self.require_reachable(0)?;

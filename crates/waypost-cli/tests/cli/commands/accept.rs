@@ -53,7 +53,13 @@ fn accepting_may_be_killed_at_any_step_and_loses_neither_the_issue_nor_its_edits
     let before = files.each_ref().map(|file| std::fs::read(file).unwrap());
     at(&sandbox, &project, 3, &["accept", &id]);
     let accepted = files.each_ref().map(|file| std::fs::read(file).unwrap());
-    let reset = || files.iter().zip(&before).for_each(|(file, content)| sandbox.write(file, content));
+    let reset = || {
+        files.iter().zip(&before).for_each(|(file, content)| sandbox.write(file, content));
+        // What is discarded here was never written if the process is killed.
+        for repo in [&project, &planning] {
+            assert!([0, 6].contains(&sandbox.way(repo, ["restore", "--drop"]).code));
+        }
+    };
     let mut killed = 0;
     // Every call that changes a file or makes one durable.
     for call in ["rename,renameat,renameat2", "fsync,fdatasync", "unlink,unlinkat"] {

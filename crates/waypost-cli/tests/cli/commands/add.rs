@@ -37,6 +37,7 @@ fn new_ids_follow_the_ledger_then_beads_then_the_remote_then_the_directory() {
     let prefix = |repo: &std::path::Path| {
         let id = add(&sandbox, repo, &["New"]);
         std::fs::remove_file(repo.join(LEDGER)).unwrap();
+        let _ = sandbox.way(repo, ["restore", "--drop"]).ok();
         id.rsplit_once('-').unwrap().0.to_owned()
     };
     assert_eq!(prefix(&repo), "elsewhere");

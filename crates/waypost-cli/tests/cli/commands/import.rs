@@ -201,6 +201,7 @@ fn comments_and_milestones_of_backlog_are_imported() {
     // The folder, the tasks in it, and one file.
     for source in ["backlog", "backlog/tasks", "backlog/tasks/task-1 - Base.md"] {
         let _ = std::fs::remove_file(repo.join(LEDGER));
+        let _ = sandbox.way(&repo, ["restore", "--drop"]);
         let answer = sandbox.way(&repo, ["import", source, "--json"]).data();
         assert_eq!(counts(&answer), "1 0 0 0", "{source}");
         lines.push(std::fs::read_to_string(repo.join(LEDGER)).unwrap());

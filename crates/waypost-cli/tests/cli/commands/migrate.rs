@@ -31,6 +31,7 @@ fn b20_issues_move_between_ledgers_and_a_crash_in_between_is_repaired() {
     // Killed after the target was written.
     let after = std::fs::read(one.join(LEDGER)).unwrap();
     sandbox.write(one.join(LEDGER), &before);
+    let _ = sandbox.way(&one, ["restore", "--drop"]).ok();
     assert_eq!(migrate(&["--filter", "author=me"]).code, 0);
     assert_eq!(std::fs::read(one.join(LEDGER)).unwrap(), after);
     assert_eq!(lines(&two.join(LEDGER)).len(), 1);
@@ -83,7 +84,11 @@ fn an_issue_that_is_in_two_ledgers_is_merged_by_moving_it() {
     let before = std::fs::read(one.join(LEDGER)).unwrap();
     done(&migrate("../two"));
     // As after a kill between the two writes, with edits of both copies by commands that read one ledger only.
-    sandbox.write(one.join(LEDGER), &before);
+    let undo = || {
+        sandbox.write(one.join(LEDGER), &before);
+        let _ = sandbox.way(&one, ["restore", "--drop"]).ok();
+    };
+    undo();
     let only = |repo: &Path, args: &[&str]| {
         let _ = sandbox.way(repo, [args, &["--repo", "."]].concat()).ok();
     };
@@ -96,7 +101,7 @@ fn an_issue_that_is_in_two_ledgers_is_merged_by_moving_it() {
     assert_eq!(comments(&merged[0]), ["said in either", "said in two"]);
     assert_eq!(merged[0]["labels"], serde_json::json!(["blue"]));
     // Back again, into a ledger that still has an old copy.
-    sandbox.write(one.join(LEDGER), &before);
+    undo();
     done(&migrate("."));
     assert!(copies(&two, &id).is_empty());
     assert_eq!(comments(&copies(&one, &id)[0]), ["said in either", "said in two"]);

@@ -44,6 +44,7 @@ mod release;
 mod reopen;
 mod repo;
 mod resolve;
+mod restore;
 mod search;
 mod serve;
 mod setup;

@@ -64,18 +64,23 @@ fn a_crash_between_the_two_writes_of_a_proposal_loses_nothing() {
     assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
     let proposed = [fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read(path).unwrap());
     // Killed after the project's ledger was written: the planning ledger is not updated yet.
-    sandbox.write(planning.join(LEDGER), &local);
+    let undo = || {
+        sandbox.write(planning.join(LEDGER), &local);
+        let _ = sandbox.way(&planning, ["restore", "--drop"]).ok();
+    };
+    undo();
     assert_eq!(ids(&sandbox, &fork, &["list"]).len(), 2);
     assert_eq!(sandbox.way(&fork, ["propose", &mine]).code, 0);
     assert_eq!([fork.join(LEDGER), planning.join(LEDGER)].map(|path| std::fs::read(path).unwrap()), proposed);
     // Killed during the withdrawal, after the planning ledger was written.
-    sandbox.write(planning.join(LEDGER), &local);
+    undo();
     let _ = sandbox.way(&fork, ["withdraw", &mine]).ok();
     assert_eq!(std::fs::read(planning.join(LEDGER)).unwrap(), local);
     assert_eq!(lines(&fork.join(LEDGER)).len(), 1);
     // An issue that only the project has is not removed.
     let _ = sandbox.way(&fork, ["propose", &mine]);
     std::fs::remove_file(planning.join(LEDGER)).unwrap();
+    let _ = sandbox.way(&planning, ["restore", "--drop"]).ok();
     let _ = sandbox.way(&fork, ["withdraw", &mine]).fails(4);
     assert_eq!(lines(&fork.join(LEDGER)).len(), 2);
 }

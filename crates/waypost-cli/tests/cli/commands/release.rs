@@ -49,6 +49,7 @@ fn a_lease_without_a_claim_in_the_ledger_can_be_released() {
     let claim = || {
         let _ = at(&sandbox, &repo, 0, "ada", &["claim", &id]).ok();
         sandbox.git(&repo, ["checkout", "-q", "--", ".waypost"]);
+        let _ = at(&sandbox, &repo, 0, "ada", &["restore", "--drop"]).ok();
     };
     claim();
     let _ = at(&sandbox, &repo, 1, "bob", &["claim", &id]).fails(4);

@@ -14,4 +14,4 @@ mod record;
 mod register;
 
 pub use document::merge;
-pub use record::{ancestor, merge_copies, unite};
+pub use record::{ancestor, is_same, merge_copies, unite};

@@ -115,6 +115,14 @@ fn is_at_least(version: &Record, base: &Record) -> bool {
     version == base || time(version).is_some_and(|changed| Some(changed) >= time(base))
 }
 
+/// Tells whether two records mean the same, whatever their spelling and the order of their fields.
+pub fn is_same(one: &Record, other: &Record) -> bool {
+    let has_all = |one: &Record, other: &Record| {
+        one.fields().all(|(key, raw)| of_field(key, Some(raw)) == of_field(key, other.raw(key)))
+    };
+    one == other || has_all(one, other) && has_all(other, one)
+}
+
 /// Merges two versions of a record with their common base, if there is one.
 pub(super) fn merge(base: Option<&Record>, left: &Record, right: &Record) -> Record {
     if left == right || base == Some(right) {

@@ -277,6 +277,7 @@ impl IssueContext {
             return Ok(outcome);
         }
         ensure_driver(place);
+        self.warn_of_put_back();
         let statuses = &ledger.terms().statuses;
         let ends_lease = |change: &Change| match change {
             Change::Close(..) | Change::Delete(..) | Change::Release(..) => true,
@@ -305,6 +306,15 @@ impl IssueContext {
         Ok(outcome)
     }
 
+    /// Warns if this change wrote again what another program had taken back.
+    fn warn_of_put_back(&self) {
+        let put_back = self.ledger.take_put_back();
+        if put_back > 0 {
+            let changed = words::count(put_back, "issue");
+            self.warn(format!("wrote changes of {changed} again that another program had taken back"));
+        }
+    }
+
     /// Ends the lease on an issue whose ledger shows no claim to release, because its status was changed or the file was
     /// restored. Returns the error if that is not the case.
     fn end_lease_without_claim(&self, changes: &[(&str, &Change)], error: Error) -> Result<(Record, usize)> {
@@ -324,6 +334,7 @@ impl IssueContext {
         self.bring_up_to_date();
         let (id, lease) = claims::claim(&self.session, &self.ledger, issue, ttl_ms)?;
         ensure_driver(&self.place);
+        self.warn_of_put_back();
         let entry = self.with_index(|index| index.get_by_prefix(&id))?;
         Ok(((entry.record, entry.ledger), lease))
     }
@@ -380,6 +391,13 @@ pub(super) fn read_index<T>(ledger: &Ledger, mut read: impl FnMut(&Index) -> Res
     let mut warnings = Vec::new();
     if damage.conflicted_ledgers > 0 {
         warnings.push("the ledger has conflict markers and is read as if merged; run way resolve".to_owned());
+    }
+    if damage.taken_back > 0 {
+        let changed = words::count(damage.taken_back, "issue");
+        warnings.push(format!(
+            "another program took back changes of {changed} that no commit has; they are shown, and the next change writes \
+             them again (way restore --drop discards them)"
+        ));
     }
     if damage.unread_lines > 0 {
         let lines = words::count(damage.unread_lines, "line");

@@ -1,0 +1,169 @@
+//! The file with the changes of a ledger that no commit has yet.
+//!
+//! It is not synced, because the ledger is. The last line has the stamp of the ledger's file as it was when all kept changes
+//! were in it. As long as the file has this stamp, nothing is looked for.
+
+use std::fmt;
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use waypost_core::ledger::document::Document;
+use waypost_core::ledger::kept::{Kept, KeptChange, end_line};
+use waypost_core::time::Timestamp;
+use waypost_core::{Result, path_text};
+use waypost_fs::{Stamp, boot_id, replace};
+
+/// From this size on, changes that a commit has are looked for and removed.
+const MIN_COMPACTED_BYTES: u64 = 256 * 1024;
+
+/// Receives a version of the ledger that a commit or a stash has, with its time, and returns whether it wants another one.
+pub(crate) type SavedVersion<'a> = &'a mut dyn FnMut(&Document, Timestamp) -> bool;
+
+/// Reads the versions of the ledger that commits and stashes have, newest first.
+type ReadSaved = dyn Fn(SavedVersion<'_>) -> Result<()> + Send + Sync;
+
+/// The kept changes of one ledger. The lock of the ledger guards them.
+#[derive(Clone)]
+pub(crate) struct KeptFile {
+    path: PathBuf,
+    ledger: String,
+    saved: Arc<ReadSaved>,
+}
+
+impl fmt::Debug for KeptFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("KeptFile").field("path", &self.path).field("ledger", &self.ledger).finish_non_exhaustive()
+    }
+}
+
+impl KeptFile {
+    /// Describes the kept changes of a ledger, beside its lock.
+    pub(crate) fn beside(lock: &Path, ledger: &Path, saved: Arc<ReadSaved>) -> KeptFile {
+        KeptFile { path: lock.with_extension("kept"), ledger: path_text::to_text(ledger), saved }
+    }
+
+    /// Returns whether there may be kept changes that a version of the ledger's file does not have.
+    pub(crate) fn is_unsettled(&self, stamp: Option<Stamp>) -> bool {
+        let is_empty = || fs::metadata(&self.path).map_or(true, |metadata| metadata.len() == 0);
+        !is_empty() && !stamp.is_some_and(|stamp| self.last_line().is_ok_and(|last| last == end_of(Some(stamp))))
+    }
+
+    /// Records changes that are about to be written to the ledger.
+    pub(crate) fn begin<'c>(&self, changes: impl Iterator<Item = &'c KeptChange>, now: Timestamp) -> io::Result<()> {
+        self.append(&changes.map(|change| change.to_line(&self.ledger, now)).collect::<String>())
+    }
+
+    /// Records that the changes were written to the ledger, whose file has this content and this stamp now.
+    pub(crate) fn end(&self, document: &Document, stamp: Option<Stamp>) -> io::Result<()> {
+        self.append(&end_of(stamp))?;
+        if fs::metadata(&self.path)?.len() > self.compacted_bytes().max(MIN_COMPACTED_BYTES / 2) * 2 {
+            let (mut kept, others) = self.read(document)?;
+            self.read_saved(&mut |saved, at| {
+                kept.forget_saved(saved, at);
+                !kept.is_empty()
+            });
+            self.write(&kept, &others, stamp)?;
+        }
+        Ok(())
+    }
+
+    /// Forgets changes that a commit or a stash has, if the ledger does not have them any more. The caller holds the lock.
+    pub(crate) fn settle(&self, document: &Document, stamp: Option<Stamp>) -> io::Result<()> {
+        let (mut kept, others) = self.read(document)?;
+        // A process that died has left changes without an end, or the machine was restarted.
+        let last = self.last_line()?;
+        let mut is_changed = !last.starts_with("{\"end\"") || !last.contains(boot_id().unwrap_or_default());
+        let mut is_complete = kept.taken_back(document).is_empty();
+        if !is_complete {
+            self.read_saved(&mut |saved, at| {
+                is_changed |= kept.forget_saved(saved, at);
+                is_complete = kept.taken_back(document).is_empty();
+                !is_complete
+            });
+        }
+        let stamp = stamp.filter(|_| is_complete);
+        if is_changed {
+            self.write(&kept, &others, stamp)
+        } else if stamp.is_some() {
+            self.append(&end_of(stamp))
+        } else {
+            Ok(())
+        }
+    }
+
+    /// Puts back what another program took back, and returns the ids of these issues.
+    pub(crate) fn restore(&self, document: &mut Document) -> Result<Vec<String>> {
+        let Ok((kept, _)) = self.read(document) else { return Ok(Vec::new()) };
+        Ok(kept.restore(document)?.into_iter().collect())
+    }
+
+    /// Forgets all changes of the ledger.
+    pub(crate) fn clear(&self) -> io::Result<()> {
+        let (_, others) = self.read(&Document::parse(Vec::new()))?;
+        self.write(&Kept::default(), &others, None)
+    }
+
+    /// Reads the changes. `document` is the ledger as it is now.
+    fn read(&self, document: &Document) -> io::Result<(Kept, Vec<u8>)> {
+        match fs::read(&self.path) {
+            Ok(content) => Ok(Kept::parse(&content, &self.ledger, document, boot_id().unwrap_or_default())),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok((Kept::default(), Vec::new())),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn read_saved(&self, each: SavedVersion<'_>) {
+        if let Err(error) = (self.saved)(each) {
+            // Then nothing more counts as saved.
+            log::debug!("cannot read the committed ledger: {}", error.full_message());
+        }
+    }
+
+    fn write(&self, kept: &Kept, others: &[u8], stamp: Option<Stamp>) -> io::Result<()> {
+        let own = kept.to_lines(&self.ledger);
+        let size = format!("{{\"compacted\":{}}}\n", own.len() + others.len());
+        let end = end_of(stamp);
+        replace(&self.path, &[size.as_bytes(), own.as_bytes(), others, end.as_bytes()].concat(), 0o600)
+    }
+
+    fn append(&self, lines: &str) -> io::Result<()> {
+        let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)?;
+        let mut last = [b'\n'];
+        if file.seek(SeekFrom::End(-1)).is_ok() {
+            file.read_exact(&mut last)?;
+        }
+        // A crash may have cut the last line off.
+        let start = if last == [b'\n'] { "" } else { "\n" };
+        file.write_all(format!("{start}{lines}").as_bytes())
+    }
+
+    /// Returns the last line, if it is short.
+    fn last_line(&self) -> io::Result<String> {
+        let mut file = File::open(&self.path)?;
+        let length = file.metadata()?.len();
+        file.seek(SeekFrom::Start(length.saturating_sub(512)))?;
+        let mut end = Vec::new();
+        file.read_to_end(&mut end)?;
+        let start = end[..end.len().saturating_sub(1)].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
+        Ok(String::from_utf8_lossy(&end[start..]).into_owned())
+    }
+
+    /// Returns the size of the file when saved changes were removed last.
+    fn compacted_bytes(&self) -> u64 {
+        let mut start = [0; 64];
+        let read = File::open(&self.path).and_then(|mut file| file.read(&mut start)).unwrap_or(0);
+        let text = String::from_utf8_lossy(&start[..read]);
+        let number = text.strip_prefix("{\"compacted\":").and_then(|rest| rest.split('}').next()?.parse().ok());
+        number.unwrap_or(0)
+    }
+}
+
+/// Returns the line that ends changes, after which the ledger's file has this stamp.
+fn end_of(stamp: Option<Stamp>) -> String {
+    let bytes = stamp.map(Stamp::to_bytes).unwrap_or_default();
+    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+    end_line(&hex, boot_id().unwrap_or_default())
+}
