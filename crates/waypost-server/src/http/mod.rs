@@ -9,7 +9,6 @@ mod caller;
 mod connections;
 mod events;
 mod guard;
-mod gzip;
 mod log_lines;
 mod logs;
 mod metrics;

@@ -4,16 +4,19 @@
 //! which does. Addresses of files contain a hash of all of them: a browser keeps a file until the program changes. Files are
 //! compressed for clients that accept it, each once.
 
+use std::io::Write as _;
 use std::sync::OnceLock;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Path, Request};
 use axum::http::{HeaderValue, Response, StatusCode, header};
+use flate2::Compression;
+use flate2::write::GzEncoder;
 use sha2::{Digest as _, Sha256};
 use waypost::tokens::hex;
 use waypost_core::Kind;
 
-use super::{answer, gzip};
+use super::answer;
 
 /// The first part of the paths of all files.
 pub(super) const ASSETS: &str = "/assets/";
@@ -123,8 +126,13 @@ struct Content {
 impl Content {
     fn of(text: impl Into<Bytes>, media_type: &'static str) -> Content {
         let plain = text.into();
-        Content { media_type, compressed: gzip::compress(&plain).into(), plain }
+        Content { media_type, compressed: compress(&plain).into(), plain }
     }
+}
+
+fn compress(content: &[u8]) -> Vec<u8> {
+    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
+    encoder.write_all(content).and_then(|()| encoder.finish()).expect("writing to memory cannot fail")
 }
 
 /// The contents of [`FILES`], made when a browser asks for them.
