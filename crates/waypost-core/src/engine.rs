@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 
 use crate::clock::{self, Anchor, StoreTime};
 use crate::context::{Caller, OpContext};
+use crate::digest::{fnv128, hex};
 use crate::error::{Error, Result};
 use crate::id::Entropy;
 use crate::model::{Repository, SavedAnswer, Worktree, kind};
@@ -137,7 +138,7 @@ impl Retry {
 fn draw(entropy: &mut dyn Entropy) -> String {
     let mut bytes = [0; 16];
     entropy.fill(&mut bytes);
-    format!("{:032x}", u128::from_be_bytes(bytes))
+    hex(&bytes)
 }
 
 /// A write transaction with one or more steps. All steps share one moment, so transitions that are due are applied
@@ -412,9 +413,5 @@ fn refuse_nul(text: &str) -> Result<()> {
 /// Returns a digest of caller and arguments. The caller is part of it, so that a key never returns another caller's
 /// answer. FNV-1a over 128 bits suffices, because a collision gains an attacker nothing.
 fn digest(caller: &Caller, request: &Value) -> String {
-    let mut hash: u128 = 0x6c62_272e_07bb_0142_62b8_2175_6295_c58d;
-    for byte in format!("{}\0{request}", caller.name()).bytes() {
-        hash = (hash ^ u128::from(byte)).wrapping_mul(0x0000_0000_0100_0000_0000_0000_0000_013b);
-    }
-    format!("{hash:032x}")
+    format!("{:032x}", fnv128(format!("{}\0{request}", caller.name()).as_bytes()))
 }

@@ -8,6 +8,7 @@
 
 pub mod clock;
 pub mod context;
+pub mod digest;
 pub mod engine;
 pub mod error;
 pub mod escape;

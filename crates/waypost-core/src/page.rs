@@ -5,12 +5,12 @@
 //! returned twice.
 
 use std::borrow::Cow;
-use std::fmt::Write as _;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::digest::{from_hex, hex};
 use crate::error::{Error, Result};
 
 /// The number of records of a page unless the caller sets a limit.
@@ -28,30 +28,16 @@ pub struct Cursor<K>(pub K);
 impl<K: Serialize> Serialize for Cursor<K> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let key = serde_json::to_vec(&self.0).map_err(serde::ser::Error::custom)?;
-        let mut text = String::with_capacity(2 * key.len());
-        for byte in key {
-            let _ = write!(text, "{byte:02x}");
-        }
-        serializer.serialize_str(&text)
+        serializer.serialize_str(&hex(&key))
     }
 }
 
 impl<'de, K: DeserializeOwned> Deserialize<'de> for Cursor<K> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Cursor<K>, D::Error> {
         let text = Cow::<'_, str>::deserialize(deserializer)?;
-        let key = decode(&text).and_then(|bytes| serde_json::from_slice(&bytes).ok());
+        let key = from_hex(&text).and_then(|bytes| serde_json::from_slice(&bytes).ok());
         key.map(Cursor).ok_or_else(|| serde::de::Error::custom(format!("{text:?} is not a cursor of this list")))
     }
-}
-
-fn decode(text: &str) -> Option<Vec<u8>> {
-    let digits = text.as_bytes();
-    let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-    let pair = |pair: &[u8]| match pair {
-        [high, low] => Some(16 * digit(*high)? + digit(*low)?),
-        _ => None,
-    };
-    digits.chunks(2).map(pair).collect()
 }
 
 impl<K> JsonSchema for Cursor<K> {

@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use waypost_core::digest::hex;
 use waypost_core::{Error, Result, path_text};
 
 use crate::{FileLock, create_private_dir, replace};
@@ -157,7 +158,7 @@ impl PrivateDir {
         File::open(random)
             .and_then(|mut source| source.read_exact(&mut bytes))
             .map_err(|error| cannot_read(random, error))?;
-        let key = bytes.iter().fold(String::new(), |key, byte| key + &format!("{byte:02x}"));
+        let key = hex(&bytes);
         // The user's file first: each key in a private directory is known.
         let known = self.keys()?.join(&key);
         let path = path_text::to_text(&self.path);

@@ -5,15 +5,15 @@
 //! that the client connected to: another program cannot pass the challenge on to the server, because that answers for its
 //! own address only.
 
-use sha2::{Digest as _, Sha256};
+use hmac::{Hmac, KeyInit as _, Mac as _};
+use sha2::Sha256;
+use waypost_core::digest::hex;
 use waypost_core::{Error, Result};
 
-use crate::tokens::{hash, hex, is_equal, random_hex};
+use crate::tokens::{hash, is_equal, random_hex};
 
 /// Number of hexadecimal digits of a nonce or a code.
 const DIGITS: usize = 64;
-/// Size of a block of SHA-256, in bytes.
-const BLOCK_BYTES: usize = 64;
 
 /// The challenge of a client.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,15 +62,8 @@ impl Challenge {
 
 /// Returns the HMAC-SHA-256 of some parts in hexadecimal.
 fn code(key: &str, parts: &[&str]) -> String {
-    let mut block = [0; BLOCK_BYTES];
-    // Hashes have 64 digits, which fill the block.
-    for (slot, byte) in block.iter_mut().zip(key.bytes()) {
-        *slot = byte;
-    }
-    let padded = |pad: u8| block.map(|byte| byte ^ pad);
-    let message = format!("waypost {}", parts.join("\0"));
-    let inner = Sha256::new().chain_update(padded(0x36)).chain_update(message.as_bytes()).finalize();
-    hex(&Sha256::new().chain_update(padded(0x5c)).chain_update(inner).finalize())
+    let code = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("a key may have any length");
+    hex(&code.chain_update(format!("waypost {}", parts.join("\0"))).finalize().into_bytes())
 }
 
 #[cfg(test)]

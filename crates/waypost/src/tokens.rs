@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use crate::access::{Grant, Role};
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
 use waypost_core::clock::Clock;
+use waypost_core::digest::{hex, sha256};
 use waypost_core::id::Entropy;
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
@@ -348,13 +348,7 @@ pub fn random_hex(bytes: usize) -> String {
 
 /// Returns the SHA-256 of a secret in hexadecimal, which is what files and stores keep of it.
 pub fn hash(secret: &str) -> String {
-    hex(&Sha256::digest(secret.as_bytes()))
-}
-
-/// Writes bytes in hexadecimal.
-pub fn hex(bytes: &[u8]) -> String {
-    const DIGITS: &[u8; 16] = b"0123456789abcdef";
-    bytes.iter().flat_map(|byte| [byte >> 4, byte & 15]).map(|digit| char::from(DIGITS[usize::from(digit)])).collect()
+    hex(&sha256(secret))
 }
 
 /// Compares two hashes in constant time.
@@ -367,12 +361,6 @@ mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-
-    #[test]
-    fn bytes_are_written_in_hexadecimal() {
-        assert_eq!(hex(&[0, 9, 10, 0xf0, 255]), "00090af0ff");
-        assert_eq!(hex(&[]), "");
-    }
 
     #[test]
     fn a_file_is_read_again_when_it_changes_and_not_when_it_has_settled() {

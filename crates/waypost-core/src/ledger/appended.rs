@@ -50,8 +50,8 @@ pub(super) fn changes(line: &[u8]) -> Option<Vec<Change>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::digest::digest;
     use super::super::document::Document;
+    use crate::digest::fnv;
 
     fn record(id: u8, title: &str) -> String {
         format!("{{\"id\":\"a-{id:03}\",\"title\":\"{title}\"}}")
@@ -59,7 +59,7 @@ mod tests {
 
     /// Returns a line with one change, as former versions wrote it.
     fn change(old: Option<&str>, new: &str) -> String {
-        let of = old.map(|old| format!("\"of\":\"{:016x}\",", digest(old.as_bytes()))).unwrap_or_default();
+        let of = old.map(|old| format!("\"of\":\"{:016x}\",", fnv(old.as_bytes()))).unwrap_or_default();
         format!("{{\"_changes\":[{{{of}\"to\":{new}}}]}}\n")
     }
 

@@ -12,8 +12,8 @@ use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::appended::{self, Change};
-use super::digest::digest;
 use super::record::{Key, Keys, Record};
+use crate::digest::fnv;
 use crate::error::{Error, Result};
 use crate::seeded::seeded_bug;
 
@@ -169,7 +169,7 @@ impl Document {
         }
         let mut new: Vec<(String, Range<usize>)> = Vec::new();
         for (id, of, to) in changes {
-            let has = |line: &[u8]| Some(digest(line)) == of;
+            let has = |line: &[u8]| Some(fnv(line)) == of;
             let own = versions.get(&id).into_iter().flatten().copied();
             if let Some(place) = own.clone().find(|place| has(self.line(*place))) {
                 self.lines[place].text = Text::Found(to);

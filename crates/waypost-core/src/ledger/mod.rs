@@ -10,7 +10,6 @@ pub mod change;
 pub mod conflict;
 pub mod cycle;
 pub mod difference;
-mod digest;
 pub mod document;
 pub mod issue;
 pub mod issue_id;

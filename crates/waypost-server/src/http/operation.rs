@@ -7,7 +7,7 @@ use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::Request;
 use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
 use serde_json::{Map, Value, json};
-use sha2::{Digest as _, Sha256};
+use waypost_core::digest::{hex, sha256};
 use waypost_core::op::{self, Effect, ListEvents, Operation as _, TakeWorkflow};
 use waypost_core::{Error, Kind, Result};
 
@@ -19,7 +19,6 @@ use crate::percent;
 use waypost::access::{Grant, Role};
 use waypost::app::{Call, Reply};
 use waypost::origin::{self, Origin};
-use waypost::tokens::hex;
 
 /// Maximum size of a request body.
 pub(super) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;
@@ -190,7 +189,7 @@ async fn run(
     let body = if is_list { answer::list(answer, &warnings)? } else { answer::data(&answer, &warnings)? };
     let tag = match revision {
         Some(revision) => Some(revision),
-        None if is_get => Some(format!("\"{}\"", hex(&Sha256::digest(&body)[..16]))),
+        None if is_get => Some(format!("\"{}\"", hex(&sha256(&body)[..16]))),
         None => None,
     };
     if let (Some(tag), Some(expected)) = (&tag, if_none_match)

@@ -12,9 +12,8 @@ use axum::extract::{Path, Request};
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use sha2::{Digest as _, Sha256};
-use waypost::tokens::hex;
 use waypost_core::Kind;
+use waypost_core::digest::{hex, sha256};
 
 use super::answer;
 
@@ -186,12 +185,8 @@ fn content_type(name: &str) -> &'static str {
 fn version() -> &'static str {
     static VERSION: OnceLock<String> = OnceLock::new();
     VERSION.get_or_init(|| {
-        let mut digest = Sha256::new();
-        for text in FILES.iter().flat_map(|file| [file.name, file.content]).chain([INDEX]) {
-            digest.update(text.len().to_be_bytes());
-            digest.update(text);
-        }
-        hex(&digest.finalize()[..HASH_BYTES])
+        let texts = FILES.iter().flat_map(|file| [file.name, file.content]).chain([INDEX]);
+        hex(&sha256(texts.collect::<Vec<_>>().join("\0"))[..HASH_BYTES])
     })
 }
 
@@ -231,7 +226,7 @@ mod tests {
         for file in vendored {
             let name = file.name.trim_start_matches("vendor/");
             let row = listed.lines().find(|line| line.starts_with(&format!("| `{name}`"))).unwrap();
-            let hash = hex(&Sha256::digest(file.content));
+            let hash = hex(&sha256(file.content));
             assert!(row.ends_with(&format!("| `{hash}` |")), "{name} has the hash {hash}");
         }
     }

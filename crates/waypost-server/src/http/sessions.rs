@@ -8,11 +8,11 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use axum::http::{HeaderMap, header};
+use waypost_core::digest::hex;
 use waypost_core::{Error, Result};
 
 use super::lock;
 use super::text::hash;
-use waypost::tokens::hex;
 
 /// How long a browser stays logged in.
 const SESSION_TTL: Duration = Duration::from_hours(12);

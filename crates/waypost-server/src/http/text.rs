@@ -1,14 +1,14 @@
 //! Decoding of headers and query strings, and hashing of secrets.
 
 use axum::http::HeaderMap;
-use sha2::{Digest as _, Sha256};
+use waypost_core::digest::sha256;
 use waypost_core::{Error, Result};
 
 use crate::percent;
 use waypost::origin;
 
 pub(super) fn hash(secret: &str) -> [u8; 32] {
-    Sha256::digest(secret.as_bytes()).into()
+    sha256(secret)
 }
 
 /// Returns a header whose value is percent-encoded where it is not ASCII.

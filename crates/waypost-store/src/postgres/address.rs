@@ -12,6 +12,7 @@ use std::time::Duration;
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
 use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
+use waypost_core::digest::fnv;
 use waypost_core::{Error, Result, url_text};
 
 /// The schema of a URL that names none.
@@ -105,12 +106,7 @@ impl Address {
 
     /// Returns a number that stands for the schema.
     fn number(&self) -> i64 {
-        // FNV-1a, because the result must be the same in every version of this program.
-        let text = format!("waypost {}", self.schema);
-        let hash = text
-            .bytes()
-            .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
-        hash.cast_signed()
+        fnv(format!("waypost {}", self.schema).as_bytes()).cast_signed()
     }
 
     /// Returns the channel on which writers of this schema send notifications. Any role can send some too, so they are only

@@ -4,9 +4,9 @@
 //! is never garbage-collected, only repacked, and has refs for every workspace. On the same file system it costs almost
 //! no space: packs are linked, not copied.
 
-use std::hash::Hasher as _;
 use std::path::{Path, PathBuf};
 
+use waypost_core::digest::fnv;
 use waypost_core::{Error, Result, url_text};
 
 use super::model::{Name, Plan};
@@ -111,24 +111,7 @@ pub(super) fn path_for_url(mirrors: &Path, url: &str) -> PathBuf {
 
 fn named(mirrors: &Path, name: &str, whole: &str) -> PathBuf {
     let slug: String = name.chars().filter(char::is_ascii_alphanumeric).take(40).collect();
-    let mut hasher = Fnv(0xcbf2_9ce4_8422_2325);
-    hasher.write(whole.as_bytes());
-    mirrors.join(format!("{slug}-{:016x}.git", hasher.finish()))
-}
-
-/// The FNV-1a hash. It is stable across versions, unlike the standard library's.
-struct Fnv(u64);
-
-impl std::hash::Hasher for Fnv {
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.0 = (self.0 ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3);
-        }
-    }
-
-    fn finish(&self) -> u64 {
-        self.0
-    }
+    mirrors.join(format!("{slug}-{:016x}.git", fnv(whole.as_bytes())))
 }
 
 /// Refuses a partial clone, which does not have all of its objects.

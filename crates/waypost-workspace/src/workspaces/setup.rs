@@ -13,7 +13,7 @@ use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use sha2::{Digest as _, Sha256};
+use waypost_core::digest::{hex, sha256};
 use waypost_core::{Error, Result, path_text};
 use waypost_fs::{FileLock, copy_below, create_private_dir, replace};
 
@@ -161,9 +161,7 @@ fn scripts(command: &str, tree: &Path) -> Result<Scripts> {
         }
         let content = std::fs::read(&path)
             .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
-        let digest = Sha256::digest(&content);
-        let digest = digest.iter().fold(String::new(), |text, byte| text + &format!("{byte:02x}"));
-        files.insert(name.to_owned(), digest);
+        files.insert(name.to_owned(), hex(&sha256(&content)));
     }
     Ok(files)
 }

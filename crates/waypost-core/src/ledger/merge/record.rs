@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, HashMap};
 
 use serde_json::Value;
 
-use super::super::digest::digest;
 use super::super::issue::parse_time;
 use super::super::record::{KEYS, Record};
 use super::super::vocabulary::{Category, Statuses};
@@ -13,6 +12,7 @@ use super::list::{self, Item, SETS};
 use super::meaning::of_field;
 use super::order::skeleton;
 use super::register::{self, Candidate, Decision, Register, spelling, unranked};
+use crate::digest::fnv;
 use crate::seeded::seeded_bug;
 use crate::time::Timestamp;
 
@@ -411,7 +411,7 @@ fn time_in(raw: &str) -> Option<Timestamp> {
 }
 
 fn short_digest(meaning: &str) -> String {
-    let digest = digest(meaning.as_bytes());
+    let digest = fnv(meaning.as_bytes());
     format!("{:08x}", (digest ^ (digest >> 32)) & 0xffff_ffff)
 }
 

@@ -8,9 +8,9 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::super::digest::digest;
 use super::super::issue::parse_time;
 use super::meaning::of_field;
+use crate::digest::fnv;
 use crate::time::Timestamp;
 
 /// The author of a loser's comment. A record does not name the author of a value, and a wrong name would be worse.
@@ -166,7 +166,7 @@ pub(super) fn spelling<T: Ord>(base: Option<&T>, left: Option<T>, right: Option<
 
 /// Returns the id of the comment that keeps a loser.
 pub(super) fn comment_id(issue: &str, field: &str, meaning: &str) -> String {
-    format!("merge-{:016x}", digest(format!("{issue}\0{field}\0{meaning}").as_bytes()))
+    format!("merge-{:016x}", fnv(format!("{issue}\0{field}\0{meaning}").as_bytes()))
 }
 
 /// Returns the comment that keeps a loser.
