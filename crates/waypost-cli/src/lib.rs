@@ -107,6 +107,25 @@ struct GlobalArgs {
 }
 
 impl GlobalArgs {
+    /// Returns what decides the place: the directory, the environment and the options.
+    fn request(&self, cwd: PathBuf, variables: Variables) -> Request {
+        let scope = match (self.global, self.scope) {
+            (true, _) => Some((Scope::Global, "--global")),
+            (false, Some(scope)) => Some((scope, "--scope")),
+            (false, None) => None,
+        };
+        let role = self.role.iter().map(|role| format!("role={role}"));
+        Request {
+            cwd,
+            variables,
+            db: self.db.clone(),
+            scope,
+            config: role.chain(self.config.clone()).collect(),
+            actor: self.actor.clone(),
+            agent: self.agent.clone(),
+        }
+    }
+
     /// Returns the options that decide the place and the author, for another command of the same user.
     fn arguments(&self) -> Result<Vec<String>> {
         let mut arguments = Vec::new();
@@ -461,26 +480,7 @@ impl CommandContext {
     fn request(&self) -> Result<Request> {
         let cwd = surroundings::directory()
             .map_err(|error| Error::unavailable("cannot determine the current directory").because(error))?;
-        let scope = match (self.global.global, self.global.scope) {
-            (true, _) => Some((Scope::Global, "--global")),
-            (false, Some(scope)) => Some((scope, "--scope")),
-            (false, None) => None,
-        };
-        Ok(Request {
-            cwd,
-            variables: self.variables.clone(),
-            db: self.global.db.clone(),
-            scope,
-            config: self
-                .global
-                .role
-                .iter()
-                .map(|role| format!("role={role}"))
-                .chain(self.global.config.clone())
-                .collect(),
-            actor: self.global.actor.clone(),
-            agent: self.global.agent.clone(),
-        })
+        Ok(self.global.request(cwd, self.variables.clone()))
     }
 
     /// Resolves the repository, the store and the configuration. Prints each warning once.

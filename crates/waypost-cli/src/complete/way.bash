@@ -9,7 +9,7 @@ _way() {
             :files) compopt -o filenames 2>/dev/null; mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -f -- "$2") ;;
             :dirs) compopt -o filenames 2>/dev/null; mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -d -- "$2") ;;
             :commands) mapfile -t -O "${#COMPREPLY[@]}" COMPREPLY < <(compgen -c -- "$2") ;;
-            *=) compopt -o nospace 2>/dev/null; COMPREPLY+=("$value") ;;
+            *=) compopt -o nospace 2>/dev/null; COMPREPLY+=("$(printf %q "$value")") ;;
             *) COMPREPLY+=("$(printf %q "$value")") ;;
         esac
     done < <("${1/#\~/$HOME}" __complete bash "${words[@]}" 2>/dev/null)

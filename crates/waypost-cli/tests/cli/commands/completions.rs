@@ -36,7 +36,7 @@ fn fixture() -> Fixture {
     let (blocked, ready, closed) = (add("Paint the door"), add("Build the door"), add("Buy wood"));
     let _ = sandbox.way(&repo, ["dep", "add", &blocked, &ready]).ok();
     let _ = sandbox.way(&repo, ["close", &closed]).ok();
-    let _ = sandbox.way(&repo, ["label", "add", &ready, "wood", "$(touch pwned)"]).ok();
+    let _ = sandbox.way(&repo, ["label", "add", &ready, "wood", "$(touch pwned)", "`touch pwned`="]).ok();
     sandbox.write(repo.join("plan.yaml"), "tasks:\n  - name: saw\n  - name: glue\n    depends_on: [saw]\n");
     let _ = sandbox.way(&repo, ["workflow", "create", "carpentry", "--plan", "plan.yaml", "--start"]).ok();
     let _ = sandbox.way(&repo, ["agent", "register", "ann"]).ok();
@@ -142,6 +142,7 @@ fn bash_completes_commands_options_and_live_ids() {
     assert!(fixture.bash(&["way", "job", "start", "--", "gi"]).contains(&"git".to_owned()));
     // A name with special characters is quoted: bash inserts it into the line as it is.
     assert_eq!(fixture.bash(&["way", "list", "--label", "$"]), [r"\$\(touch\ pwned\)"]);
+    assert_eq!(fixture.bash(&["way", "list", "--label", "`"]), [r"\`touch\ pwned\`="]);
 }
 
 #[test]
