@@ -3,13 +3,13 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use toml_edit::Item;
+use toml_edit::{Array, InlineTable, Item};
 use waypost_core::Result;
 
 use super::block::{Marks, SANDBOX, TOML};
 use super::files::{AgentFile, unreadable};
 use super::json_text::JsonText;
-use super::toml_text::{TomlText, quoted};
+use super::toml_text::TomlText;
 use super::{PartStatus, State};
 
 /// A piece of configuration, and its file.
@@ -153,18 +153,20 @@ impl Part {
                     None => TomlText::read(text)?.without_entry(CODEX_SERVER.0, CODEX_SERVER.1)?,
                 };
                 let settings = TomlText::read(without.as_deref().unwrap_or(text))?;
-                let server = "{ command = \"way\", args = [\"mcp\"] }";
+                let args = Array::from_iter(["mcp"]);
+                let server =
+                    InlineTable::from_iter([("command", "way".into()), ("args", toml_edit::Value::from(args))]);
                 let section = "[mcp_servers.waypost]\ncommand = \"way\"\nargs = [\"mcp\"]";
                 settings.with_entry(CODEX_SERVER.0, CODEX_SERVER.1, server, (TOML, section))
             }
             Content::CodexRoot(root) => {
-                let text = TomlText::read(text.unwrap_or_default())?;
-                if let Some(with) = text.with_string(ROOTS.0, ROOTS.1, root)? {
+                let text = text.unwrap_or_default();
+                if let Some(with) = TomlText::read(text)?.with_string(ROOTS.0, ROOTS.1, root)? {
                     return Ok(with);
                 }
-                let list = format!("[{}]", quoted(root));
+                let list = Array::from_iter([root]);
                 let section = format!("[{}]\n{} = {list}", ROOTS.0, ROOTS.1);
-                text.with_entry(ROOTS.0, ROOTS.1, &list, (SANDBOX, &section))
+                TomlText::read(text)?.with_entry(ROOTS.0, ROOTS.1, list, (SANDBOX, &section))
             }
             Content::Hooks(hooks) => hooks.with(text),
             Content::Items { path, items } => {
