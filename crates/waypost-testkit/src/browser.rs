@@ -6,6 +6,8 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use serde_json::{Value, json};
 
 use crate::tools::chromium;
@@ -186,7 +188,7 @@ impl Browser {
     /// Returns a picture of the window as PNG.
     pub fn screenshot(&self) -> Vec<u8> {
         let shot = self.tools("Page.captureScreenshot", &json!({ "format": "png" }));
-        decode_base64(shot["data"].as_str().expect("an answer of the driver"))
+        STANDARD.decode(shot["data"].as_str().expect("an answer of the driver")).expect("base64")
     }
 
     /// Presses keys, one after the other.
@@ -241,25 +243,6 @@ impl Browser {
         assert!(answer["value"]["error"].is_null(), "{path}: {answer}");
         answer["value"].take()
     }
-}
-
-/// Decodes base64 with the usual alphabet.
-fn decode_base64(text: &str) -> Vec<u8> {
-    const ALPHABET: &[u8] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let digits: Vec<u32> = text
-        .bytes()
-        .take_while(|byte| *byte != b'=')
-        .map(|byte| {
-            u32::try_from(ALPHABET.iter().position(|known| *known == byte).expect("base64"))
-                .expect("an answer of the driver")
-        })
-        .collect();
-    let mut bytes = Vec::with_capacity(digits.len() * 3 / 4);
-    for four in digits.chunks(4) {
-        let number = four.iter().fold(0, |number, digit| (number << 6) | digit) << (6 * (4 - four.len()));
-        bytes.extend_from_slice(&number.to_be_bytes()[1..four.len()]);
-    }
-    bytes
 }
 
 impl Drop for Browser {
