@@ -321,7 +321,7 @@ fn run_entered(Invocation { args: mut raw, variables, .. }: Invocation) -> ExitC
     if let [_, argument, args @ ..] = raw.as_slice()
         && argument == complete::ARGUMENT
     {
-        complete::run(args);
+        complete::run(args, &variables);
         return ExitCode::SUCCESS;
     }
     if let Some(asked) = help::asked_at_the_end(&raw) {

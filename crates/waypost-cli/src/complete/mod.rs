@@ -38,14 +38,14 @@ const TIMEOUT: Duration = Duration::from_secs(1);
 const MAX_ABOUT_CHARS: usize = 60;
 
 /// Prints the candidates for the words after [`ARGUMENT`]: the shell, then the words of the line without the program.
-pub(crate) fn run(args: &[OsString]) {
+pub(crate) fn run(args: &[OsString], variables: &Variables) {
     let Some((shell, words)) = args.split_first() else { return };
     let words: Option<Vec<String>> = words.iter().map(|word| word.to_str().map(str::to_owned)).collect();
     let Some(words) = words else { return };
     let is_bash = shell == "bash";
     let words = if is_bash { joined(words) } else { words };
     let mut lines = String::new();
-    for found in complete(&words) {
+    for found in complete(&words, variables) {
         let Some(value) = found.get_value().to_str() else { continue };
         let value = match value.split_once('=') {
             // Bash replaces only the text after the equals sign.
@@ -77,10 +77,10 @@ fn joined(words: Vec<String>) -> Vec<String> {
 }
 
 /// Returns the candidates for the last word.
-fn complete(words: &[String]) -> Vec<CompletionCandidate> {
+fn complete(words: &[String], variables: &Variables) -> Vec<CompletionCandidate> {
     let Some((current, before)) = words.split_last() else { return Vec::new() };
     let args = || std::iter::once("way".into()).chain(words.iter().map(OsString::from));
-    let line = Arc::new(Line::read(args().take(1 + before.len())));
+    let line = Arc::new(Line::read(args().take(1 + before.len()), variables));
     let mut way = with_names(crate::command(), &[], &line);
     let mut found = engine::complete(&mut way, args().collect(), words.len(), None).unwrap_or_default();
     // The engine offers options where a command or a name is expected, too.
@@ -89,29 +89,32 @@ fn complete(words: &[String]) -> Vec<CompletionCandidate> {
 }
 
 /// The words before the cursor, as far as clap understands them.
-struct Line(Option<ArgMatches>);
+struct Line {
+    matches: Option<ArgMatches>,
+    variables: Variables,
+}
 
 impl Line {
-    fn read(args: impl Iterator<Item = OsString>) -> Line {
+    fn read(args: impl Iterator<Item = OsString>, variables: &Variables) -> Line {
         let mut matches = crate::command().ignore_errors(true).try_get_matches_from(args).ok();
         while let Some((_, inner)) = matches.as_mut().and_then(ArgMatches::remove_subcommand) {
             matches = Some(inner);
         }
-        Line(matches)
+        Line { matches, variables: variables.clone() }
     }
 
     /// Returns the values of an argument before the cursor.
     fn values(&self, id: &str) -> impl Iterator<Item = &OsStr> {
-        let values = self.0.as_ref().and_then(|matches| matches.try_get_raw(id).ok().flatten());
+        let values = self.matches.as_ref().and_then(|matches| matches.try_get_raw(id).ok().flatten());
         values.into_iter().flatten()
     }
 
     /// Returns the place that the options choose, as the command itself would.
     fn request(&self) -> Option<Request> {
-        let global = GlobalArgs::from_arg_matches(self.0.as_ref()?).ok()?;
+        let global = GlobalArgs::from_arg_matches(self.matches.as_ref()?).ok()?;
         let mut cwd = waypost_workspace::surroundings::directory().ok()?;
         cwd.extend(&global.directory);
-        Some(global.request(cwd, Variables::of_process()))
+        Some(global.request(cwd, self.variables.clone()))
     }
 
     /// Looks for live names, for a limited time. Errors count as no names: a shell has no place for them.
@@ -238,7 +241,10 @@ mod tests {
 
     fn found(line: &str) -> Vec<String> {
         let words: Vec<String> = line.split(' ').map(str::to_owned).collect();
-        complete(&words).into_iter().map(|found| found.get_value().to_str().unwrap().to_owned()).collect()
+        complete(&words, &Variables::of_process())
+            .into_iter()
+            .map(|found| found.get_value().to_str().unwrap().to_owned())
+            .collect()
     }
 
     #[test]
