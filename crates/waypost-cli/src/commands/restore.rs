@@ -23,7 +23,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    let ledger_cx = cx.open_ledgers_to_change(&[], false)?;
+    let ledger_cx = cx.open_ledgers_to_change()?;
     let ledger = &ledger_cx.ledger;
     let mut issues = Vec::new();
     for number in ledger.numbers() {
