@@ -330,7 +330,8 @@ fn a_sync_that_the_user_has_to_decide_is_refused_and_changes_nothing() {
     sync(&sandbox, &one);
     let tip = || sandbox.git(&sandbox.path("remote.git"), ["rev-parse", "main"]);
     let check = |reason: &str| {
-        let _ = sandbox.way(&one, ["update", &id, "--title", reason]).ok();
+        // The checkouts below take the change before back, and this one says so.
+        assert_eq!(sandbox.way(&one, ["update", &id, "--title", reason]).code, 0);
         let (refs, remote, before) = (sandbox.git(&one, ["show-ref"]), tip(), ledger(&one));
         let run = sandbox.way(&one, ["sync"]).fails(7);
         assert!(run.stderr.contains(reason), "{reason}: {}", run.stderr);
@@ -368,7 +369,7 @@ fn a_sync_that_the_user_has_to_decide_is_refused_and_changes_nothing() {
     git(&["checkout", "-q", "HEAD", "--", LEDGER]);
     sandbox.git(&one, ["bisect", "reset"]);
 
-    let _ = sandbox.way(&one, ["update", &id, "--title", "To be staged"]).ok();
+    assert_eq!(sandbox.way(&one, ["update", &id, "--title", "To be staged"]).code, 0);
     git(&["add", LEDGER]);
     check("has staged changes");
     git(&["reset", "-q"]);
