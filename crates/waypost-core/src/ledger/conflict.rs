@@ -521,7 +521,7 @@ mod tests {
                 (true, false) => '-',
                 (false, _) => '+',
             };
-            ids.into_iter().map(|id| format!("{}{}", sign(id), line(id))).collect::<String>()
+            ids.into_iter().flat_map(|id| [sign(id).to_string(), line(id)]).collect::<String>()
         };
         let (base, changed, left, right) = (all(base), difference(left), all(left), all(right));
         match style {

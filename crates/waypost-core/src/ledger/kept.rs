@@ -115,7 +115,9 @@ impl Kept {
             }
         }
         if unended.iter().any(|line| line.is_written(document)) {
-            unended.iter().for_each(|line| kept.add(line));
+            for line in &unended {
+                kept.add(line);
+            }
         }
         if is_restarted {
             // The last changes may be missing.
@@ -163,7 +165,7 @@ impl Kept {
         let found = records_of(document, self.issues.keys());
         let put_back = |(id, history): (&String, &History)| {
             let here = found.get(id).map_or(&[][..], Vec::as_slice);
-            Some((id.clone(), history.put_back(here)?))
+            Some((id.clone(), history.put_back(here)?.0))
         };
         self.issues.iter().filter_map(put_back).collect()
     }
@@ -219,33 +221,36 @@ impl Kept {
     }
 }
 
+/// The record that an issue should have; None if the ledger should not have the issue.
+struct Wanted(Option<Record>);
+
 impl History {
-    /// Returns the record that an issue should have instead of the records that the file has. None if these may stay.
-    fn put_back(&self, here: &[Record]) -> Option<Option<Record>> {
+    /// Returns what an issue should be instead of the records that the file has. None if these may stay.
+    fn put_back(&self, here: &[Record]) -> Option<Wanted> {
         let newest = self.versions.last()?.as_ref();
         let known = || self.versions.iter().flatten();
         let Some(newest) = newest else {
             // It was removed on purpose. A version that nobody has removed yet stays.
             let is_known = |record: &Record| known().any(|version| is_same(version, record));
-            return (!here.is_empty() && here.iter().all(is_known)).then_some(None);
+            return (!here.is_empty() && here.iter().all(is_known)).then_some(Wanted(None));
         };
         if here.iter().any(|record| is_same(record, newest)) {
             return None;
         }
         let found = match here {
-            [] => return Some(Some(newest.clone())),
+            [] => return Some(Wanted(Some(newest.clone()))),
             [record] => record.clone(),
             several => unite(&several.iter().collect::<Vec<_>>()),
         };
         let oldest = known().next().and_then(time);
         let is_older = time(&found).zip(oldest).is_some_and(|(found, oldest)| found < oldest);
         if is_older || known().any(|version| is_same(version, &found)) {
-            return Some(Some(newest.clone()));
+            return Some(Wanted(Some(newest.clone())));
         }
         // Every change of ours sets the time, and a person who edits the file does not.
         let base = known().rev().find(|version| time(version) == time(&found)).or_else(|| known().next());
         let merged = merge_copies(base, newest, &found);
-        (!is_same(&merged, &found)).then_some(Some(merged))
+        (!is_same(&merged, &found)).then_some(Wanted(Some(merged)))
     }
 
     /// Returns whether the newest version was changed after all of these records.

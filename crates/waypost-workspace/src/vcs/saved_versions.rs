@@ -43,7 +43,7 @@ pub fn each_saved_version(root: &Path, path: &str, mut each: impl FnMut(Vec<u8>,
     if names.is_empty() {
         return Ok(());
     }
-    let request: String = names.iter().map(|(id, _)| format!("{id}:{path}\n")).collect();
+    let request: String = names.iter().flat_map(|(id, _)| [id, ":", path, "\n"]).collect();
     let answer = offline(&git).args(["cat-file", "--batch-check"]).stdout_with_input(request.as_bytes())?;
     let object = |line: &str| line.split_once(" blob ").map(|(object, _)| object.to_owned());
     let mut reader = None;

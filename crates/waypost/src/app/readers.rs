@@ -191,7 +191,7 @@ mod tests {
             let answer: Result<()> = readers.run(|_| panic!("a defect"));
             assert_eq!(answer.unwrap_err().kind(), Kind::Internal);
         }
-        assert!(readers.run(|session| waypost_core::engine::is_due(session.store()?)).is_ok());
+        assert!(readers.run(|session| session.store().map(drop)).is_ok());
     }
 
     #[test]
