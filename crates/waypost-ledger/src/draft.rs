@@ -186,7 +186,9 @@ impl<'a> Draft<'a> {
             let line = self.document.line(*place);
             self.index.replace_line(self.number, &mut self.known_lines, *place, false, Some(line))?;
         }
-        records.iter().for_each(|record| self.note(None, Some(record)));
+        for record in records {
+            self.note(None, Some(record));
+        }
         self.is_changed |= !places.is_empty();
         Ok(())
     }
@@ -252,7 +254,9 @@ impl<'a> Draft<'a> {
         self.index.remove_lines(self.number, &mut self.known_lines, &places)?;
         self.document.remove_all(&places);
         self.places.invalidate();
-        removed.into_iter().for_each(|record| self.note(Some(record), None));
+        for record in removed {
+            self.note(Some(record), None);
+        }
         Ok(())
     }
 

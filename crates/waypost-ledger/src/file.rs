@@ -368,6 +368,7 @@ impl LedgerFile {
         kept.clear().map_err(|error| self.cannot_write(error))?;
         // Every index of the file shows the kept changes, so the file must look changed.
         match File::options().append(true).open(&self.path) {
+            #[expect(clippy::disallowed_methods, reason = "files are stamped by the machine's clock")]
             Ok(file) => file.set_modified(SystemTime::now()).map_err(|error| self.cannot_write(error)),
             Err(_) => Ok(()),
         }

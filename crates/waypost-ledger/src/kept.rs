@@ -10,6 +10,7 @@ use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use waypost_core::digest::hex;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::kept::{Kept, KeptChange, end_line};
 use waypost_core::time::Timestamp;
@@ -164,6 +165,5 @@ impl KeptFile {
 /// Returns the line that ends changes, after which the ledger's file has this stamp.
 fn end_of(stamp: Option<Stamp>) -> String {
     let bytes = stamp.map(Stamp::to_bytes).unwrap_or_default();
-    let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
-    end_line(&hex, boot_id().unwrap_or_default())
+    end_line(&hex(&bytes), boot_id().unwrap_or_default())
 }

@@ -299,8 +299,8 @@ mod tests {
     }
 
     fn kept(versions: &[Option<&str>]) -> Kept {
-        let record = |line: &Option<&str>| line.map(|line| Record::parse(line).unwrap());
-        let changes = versions.windows(2).map(|pair| KeptChange { was: record(&pair[0]), is: record(&pair[1]) });
+        let record = |line: Option<&str>| line.map(|line| Record::parse(line).unwrap());
+        let changes = versions.windows(2).map(|pair| KeptChange { was: record(pair[0]), is: record(pair[1]) });
         let content: String = changes.map(|change| change.to_line(LEDGER, Timestamp::from_millis(5_000))).collect();
         parse(&(content + &end_line("", "boot")), &[]).0
     }
