@@ -23,7 +23,7 @@ pub fn sha256(bytes: impl AsRef<[u8]>) -> [u8; 32] {
     Sha256::digest(bytes).into()
 }
 
-/// Returns the FNV-1a hash of bytes with 64 bits: short and fast, for names that nobody has a reason to forge.
+/// Returns the FNV-1a hash of bytes with 64 bits: short and fast, for names that no attacker gains from forging.
 pub fn fnv(bytes: &[u8]) -> u64 {
     bytes.iter().fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }

@@ -34,6 +34,7 @@ const CALLS: &[(&str, i32)] = &[
     ("import -", 2),
     ("export", 0),
     ("prune", 6),
+    ("restore", 6),
     ("init", 0),
     ("sync", 0),
     ("resolve", 6),

@@ -230,7 +230,7 @@ impl History {
         let newest = self.versions.last()?.as_ref();
         let known = || self.versions.iter().flatten();
         let Some(newest) = newest else {
-            // It was removed on purpose. A version that nobody has removed yet stays.
+            // A person or an agent removed it on purpose. A version that is not among the removed ones stays.
             let is_known = |record: &Record| known().any(|version| is_same(version, record));
             return (!here.is_empty() && here.iter().all(is_known)).then_some(Wanted(None));
         };
