@@ -108,6 +108,7 @@ fn trees_show_dependencies() {
 {"id":"b","title":"B","dependencies":[{"depends_on_id":"a"},{"depends_on_id":"x"}]}
 "#;
     sandbox.write(repo.join(LEDGER), circle);
+    let _ = sandbox.way(&repo, ["restore", "--drop"]).ok();
     expect![[r#"
         a  P2 open  A "q"
         └─ waits for b  P2 open  B
