@@ -536,7 +536,8 @@ fn an_error_about_a_read_only_directory_names_the_way_out() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let _ = sandbox.way(&repo, ["add", "One", "--json"]).data();
-    let _ = Run::of(&sandbox.way_command(&repo).args(["workflow", "create", "w"]).output().unwrap());
+    sandbox.write(repo.join("plan.txt"), "build: Compile everything\n");
+    let _ = sandbox.way(&repo, ["workflow", "create", "w", "--plan", "plan.txt", "--start"]).ok();
     let git_dir = repo.join(".git");
     let confined = |line: &[&str]| {
         let mut command = sandbox.command("bwrap", &repo);
