@@ -30,7 +30,7 @@ Usage: cargo xtask COMMAND
   test FILTER      run the tests whose name contains a word
   ci               test, then the other tests, the fuzz targets, planted defects, a short torture, tests at full size, the
                    first command of the README, and all benchmarks in their quick form, with twice the limit of each bar
-  ci --without PART  the same without bars, sizes, seeded, or a part of the torture, e.g. power, which needs root
+  ci --without PART  the same without bars, sizes, seeded, torture, or a part of the torture, e.g. power, which needs root
   torture          run the real binary under kills, faults, races and power cuts for 30 minutes, then tests at full size
   bench            measure start-up, relative to a trivial program
   bench ledger     measure commands on ledgers of up to 100,000 issues
@@ -109,19 +109,21 @@ fn test(tools: &tools::Tools) -> Result {
 /// The name of the part of `ci` that measures.
 const BARS_PART: &str = "bars";
 
-/// The name of the part of `ci` that plants defects.
+/// The names of the parts of `ci` that plant defects, and that run the torture.
 const SEEDED_PART: &str = "seeded";
+const TORTURE_PART: &str = "torture";
 
 /// Runs everything that docs/requirements.md names. Options leave out parts: the bars, the tests at full size, the planted
-/// defects, parts of the torture.
+/// defects, the torture or parts of it.
 fn ci(options: &[&str]) -> Result {
     let mut torture_options = SHORT_TORTURE.to_vec();
-    let (mut with_bars, mut with_sizes, mut with_seeded) = (true, true, true);
+    let (mut with_bars, mut with_sizes, mut with_seeded, mut with_torture) = (true, true, true, true);
     for option in options.chunks(2) {
         match option {
             ["--without", BARS_PART] => with_bars = false,
             ["--without", FULL_SIZES_PART] => with_sizes = false,
             ["--without", SEEDED_PART] => with_seeded = false,
+            ["--without", TORTURE_PART] => with_torture = false,
             ["--without", _] => torture_options.extend(option),
             _ => return Err(USAGE.to_owned()),
         }
@@ -133,7 +135,9 @@ fn ci(options: &[&str]) -> Result {
     if with_seeded {
         seeded::check("")?;
     }
-    torture(&tools, &torture_options)?;
+    if with_torture {
+        torture(&tools, &torture_options)?;
+    }
     run(&mut cargo(["run", "--locked", "--", "demo"]))?;
     check_build_from_outside()?;
     if with_sizes {
