@@ -321,6 +321,7 @@ fn a_ledger_of_an_earlier_version_is_read_and_a_change_keeps_the_other_lines_as_
     let _ = sandbox.way(&repo, ["add", "Temporary"]).ok();
     sandbox.write("repo/.waypost/issues.jsonl", LEDGER_1);
     let _ = sandbox.way(&repo, ["restore", "--drop"]).ok();
+    let _ = sandbox.way(&repo, ["list"]).ok();
     let index = std::fs::canonicalize(repo.join(".git/waypost/index.db")).unwrap();
     std::fs::remove_file(&index).unwrap();
     rusqlite::Connection::open(&index).unwrap().execute_batch(INDEX_3).unwrap();
