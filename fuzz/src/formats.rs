@@ -15,7 +15,7 @@ use waypost_core::{Error, op};
 use waypost_import::issues::{self, Format, Source};
 use waypost_import::workflows::{self, ImportContext, agentdb, caw, langgraph, pedrocli};
 
-use waypost_workspace::git_overrides;
+use waypost_workspace::git_config_for_git;
 
 use crate::{parts, with_text};
 
@@ -39,37 +39,49 @@ pub(crate) fn batch(data: &[u8]) {
     }
 }
 
-/// What only a repository configures, and what would run a program or send a secret, is overridden.
-pub(crate) fn git_settings(data: &[u8]) {
-    const PROGRAMS: &[&str] =
-        &["core.fsmonitor", "core.hookspath", "core.sshcommand", "diff.external", "gpg.program", "http.cookiefile"];
-    let is_program = |key: &str| {
-        PROGRAMS.contains(&key)
-            || (key.starts_with("filter.") && [".clean", ".smudge", ".process"].iter().any(|end| key.ends_with(end)))
-            || (key.starts_with("diff.") && [".command", ".textconv"].iter().any(|end| key.ends_with(end)))
-    };
-    with_text(data, |listed| {
-        let overrides = git_overrides(listed);
-        let mut of_user = BTreeMap::new();
-        let mut of_repository = BTreeMap::new();
-        let mut fields = listed.split('\0');
-        while let (Some(scope), Some(setting)) = (fields.next(), fields.next()) {
-            let (key, value) = setting.split_once('\n').unwrap_or((setting, ""));
-            match scope {
-                "system" | "global" => drop(of_user.insert(key, value)),
-                "local" | "worktree" => drop(of_repository.insert(key, value)),
-                _ => {}
-            }
-        }
-        for (key, value) in of_repository {
-            if !is_program(key) || value.is_empty() || value.starts_with("git-lfs ") || of_user.get(key) == Some(&value)
-            {
-                continue;
-            }
-            let last = overrides.iter().rev().find(|(known, _)| known == key);
-            assert!(last.is_some_and(|(_, other)| other != value), "{key} keeps {value:?}");
-        }
-    });
+/// Of a repository's configuration git gets nothing that names a program or a file, and reads what is written as we do.
+pub(crate) fn git_config(data: &[u8]) {
+    const HARMFUL: &[&str] = &[
+        "askpass",
+        "attributesfile",
+        "clean",
+        "command",
+        "cookiefile",
+        "editor",
+        "excludesfile",
+        "external",
+        "fsmonitor",
+        "gitproxy",
+        "helper",
+        "hookspath",
+        "pager",
+        "packobjectshook",
+        "path",
+        "process",
+        "program",
+        "proxy",
+        "receivepack",
+        "recentobjectshook",
+        "smudge",
+        "sshcommand",
+        "textconv",
+        "update",
+        "uploadpack",
+        "vcs",
+        "worktree",
+        "worktreeconfig",
+    ];
+    const SECTIONS: &[&str] =
+        &["alias", "gpg", "include", "includeif", "pager", "safe", "sequence", "trace2", "trailer"];
+    let Some((keys, written)) = git_config_for_git(data) else { return };
+    for (key, middle) in &keys {
+        let (section, name) = key.split_once('.').unwrap_or((key, ""));
+        let is_lfs = section == "filter" && middle.as_deref() == Some(b"lfs");
+        assert!(!SECTIONS.contains(&section) && (!HARMFUL.contains(&name) || is_lfs), "{key} reaches git");
+        assert!(section != "filter" || is_lfs, "{key} reaches git");
+    }
+    let again = git_config_for_git(&written);
+    assert!(again.is_some_and(|again| again == (keys, written)), "what is written is not read the same");
 }
 
 /// Every form of a plan reads the same again from its JSON.

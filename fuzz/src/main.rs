@@ -22,7 +22,7 @@ const TARGETS: &[(&str, Target)] = &[
     ("conflict", ledger::conflict),
     ("document", ledger::document),
     ("escape", texts::escaped),
-    ("git_settings", formats::git_settings),
+    ("git_config", formats::git_config),
     ("ids", texts::ids),
     ("import_issues", formats::import_issues),
     ("import_workflows", formats::import_workflows),

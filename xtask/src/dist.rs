@@ -1,13 +1,13 @@
 //! Builds what users download: the program with its documents, checksums, and a list of everything that is in it.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::graph::{Graph, Package, checksums, resolved};
+use crate::tidy::read;
 use crate::{Result, cargo, packages, root, run, target};
 
 /// The package of the program.
@@ -22,19 +22,21 @@ const DOCUMENTS: [&str; 5] = ["CHANGELOG.md", "LICENSE-APACHE", "LICENSE-MIT", "
 /// checksums.
 pub(crate) fn build() -> Result {
     let host = host()?;
-    let graph = Graph::read(&[&host])?;
-    let program = graph.own(PROGRAM_PACKAGE)?;
-    let contained = contained(&graph, program, &host)?;
-    run(&mut cargo(["build", "--profile", "dist", "--locked", "--package", PROGRAM_PACKAGE, "--bin", PROGRAM]))?;
+    let contained = contained(&host)?;
+    let (program, libraries) = split(&contained)?;
+    let mut build = cargo(["build", "--profile", "dist", "--locked", "--package", PROGRAM_PACKAGE, "--bin", PROGRAM]);
+    // Messages of panics name source files. Those of users' machines must not name the directories of this one.
+    let remaps = own_directories().map(|(dir, shown)| format!("--remap-path-prefix={}={shown}", dir.display()));
+    run(build.env("CARGO_ENCODED_RUSTFLAGS", remaps.collect::<Vec<_>>().join("\u{1f}")))?;
 
-    let version = &graph.packages[program].version;
+    let version = text(program, "version");
     let name = format!("{PROGRAM}-{version}-{host}");
     let packages = target().join("packages");
     let content = packages.join(&name);
-    stage_contents(&target().join("dist").join(PROGRAM), &license_texts(&graph, &contained)?, &content)?;
+    stage_contents(&target().join("dist").join(PROGRAM), &license_texts(&libraries)?, &content)?;
     let sbom = format!("{name}.cdx.json");
-    let sbom_text = sbom_of(&graph, program, &contained, &checksums(&root())?)?;
-    write(&packages.join(&sbom), format!("{sbom_text:#}\n").as_bytes())?;
+    check_content(&content)?;
+    write(&packages.join(&sbom), format!("{:#}\n", sbom_of(program, &libraries, &checksums()?)?).as_bytes())?;
 
     let archive = format!("{name}.tar.gz");
     // Sorted, without owners and with one time: the same content makes the same archive.
@@ -70,6 +72,34 @@ pub(crate) fn stage_contents(binary: &Path, licenses: &str, content: &Path) -> R
     write(&content.join("LICENSES-OF-DEPENDENCIES.txt"), licenses.as_bytes())
 }
 
+/// Returns the directories of this machine that hold sources, each with the name that the program has for it.
+fn own_directories() -> impl Iterator<Item = (PathBuf, &'static str)> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(PathBuf::from(std::env::var_os("HOME")?).join(".cargo")));
+    let registry = home.map(|home| (home.join("registry"), "/cargo/registry"));
+    registry.into_iter().chain([(root().join("crates"), "/waypost/crates")])
+}
+
+/// Fails if a file that users get names a directory of this machine.
+fn check_content(dir: &Path) -> Result {
+    for entry in fs::read_dir(dir).map_err(|error| format!("{}: {error}", dir.display()))?.flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            check_content(&path)?;
+            continue;
+        }
+        let bytes = fs::read(&path).map_err(|error| format!("{}: {error}", path.display()))?;
+        let names = |dir: &Path| {
+            let dir = dir.as_os_str().as_encoded_bytes();
+            bytes.windows(dir.len()).any(|window| window == dir)
+        };
+        if let Some((dir, _)) = own_directories().find(|(dir, _)| names(dir)) {
+            return Err(format!("{} names {}, a directory of this machine", path.display(), dir.display()));
+        }
+    }
+    Ok(())
+}
+
 /// Returns the name of the target that this machine builds for.
 fn host() -> Result<String> {
     let rustc = std::env::var_os("RUSTC").unwrap_or_else(|| "rustc".into());
@@ -79,80 +109,86 @@ fn host() -> Result<String> {
     host.map(str::to_owned).ok_or_else(|| "rustc does not name its target".to_owned())
 }
 
-/// Returns the ids of the packages that the program is built from, with the features that it uses.
-fn contained<'a>(graph: &'a Graph, program: &'a str, target: &str) -> Result<BTreeSet<&'a str>> {
-    let named = resolved(&["--package", PROGRAM_PACKAGE, "--edges", "normal,build"], &[target])?;
-    let is_named = |id: &&str| named.contains(&graph.packages[*id].key());
-    let found: BTreeSet<&str> = graph.needed_by(program).into_iter().filter(is_named).collect();
-    if found.len() == named.len() {
-        Ok(found)
-    } else {
-        Err(format!("cargo tree names {} packages, and cargo metadata {} of them", named.len(), found.len()))
-    }
+/// Returns the packages that the program is built from, as `cargo metadata` describes them.
+///
+/// It describes more: it unites the features of all members. `cargo tree` names those of the program.
+fn contained(target: &str) -> Result<Vec<Value>> {
+    let printed = |command: &mut Command| {
+        let output = command.output().map_err(|error| format!("cannot run {command:?}: {error}"))?;
+        let text = String::from_utf8_lossy(&output.stdout).into_owned();
+        if output.status.success() { Ok(text) } else { Err(String::from_utf8_lossy(&output.stderr).into_owned()) }
+    };
+    let mut tree =
+        cargo(["tree", "--locked", "--package", PROGRAM_PACKAGE, "--edges", "normal,build", "--prefix", "none"]);
+    let tree = printed(tree.args(["--format", "{p}", "--target", target]))?;
+    let metadata =
+        printed(cargo(["metadata", "--locked", "--format-version", "1"]).args(["--filter-platform", target]))?;
+    let mut metadata: Value = serde_json::from_str(&metadata).map_err(|error| error.to_string())?;
+    let Value::Array(mut packages) = metadata["packages"].take() else { return Err("no packages".to_owned()) };
+    let named = |package: &Value| format!("{} v{}", text(package, "name"), text(package, "version"));
+    let is_in_tree = |name: &str| tree.lines().any(|line| line == name || line.starts_with(&format!("{name} ")));
+    packages.retain(|package| is_in_tree(&named(package)));
+    Ok(packages)
+}
+
+/// Returns the text of a key, or the empty one.
+fn text<'a>(value: &'a Value, key: &str) -> &'a str {
+    value[key].as_str().unwrap_or_default()
+}
+
+/// Returns the package of the program, and the others.
+fn split(contained: &[Value]) -> Result<(&Value, Vec<&Value>)> {
+    let (program, libraries): (Vec<&Value>, Vec<&Value>) =
+        contained.iter().partition(|package| text(package, "name") == PROGRAM_PACKAGE);
+    Ok((program.first().copied().ok_or("cargo does not list the package of the program")?, libraries))
+}
+
+/// Reads the checksums of packages in Cargo.lock, by name and version.
+fn checksums() -> Result<BTreeMap<(String, String), String>> {
+    let lock = read(&root().join("Cargo.lock"))?;
+    let entry = |package: &str| {
+        let value = |key: &str| {
+            let line = package.lines().find_map(|line| line.strip_prefix(key)?.strip_prefix(" = "));
+            line.map(|value| value.trim_matches('"').to_owned())
+        };
+        Some(((value("name")?, value("version")?), value("checksum")?))
+    };
+    Ok(lock.split("[[package]]").filter_map(entry).collect())
 }
 
 /// Describes the program and its packages in the format of CycloneDX.
-fn sbom_of(
-    graph: &Graph,
-    program: &str,
-    contained: &BTreeSet<&str>,
-    checksums: &BTreeMap<(String, String), String>,
-) -> Result<Value> {
-    let mut components = Vec::new();
-    let mut dependencies = Vec::new();
-    for id in contained {
-        let package = &graph.packages[*id];
-        if *id != program {
-            components.push(component(package, "library", checksums)?);
+fn sbom_of(program: &Value, libraries: &[&Value], checksums: &BTreeMap<(String, String), String>) -> Result<Value> {
+    let component = |package: &Value, kind: &str| {
+        let (name, version) = (text(package, "name"), text(package, "version"));
+        let purl = format!("pkg:cargo/{name}@{}", version.replace('+', "%2B"));
+        let license = text(package, "license").replace('/', " OR ");
+        let mut component = json!({ "type": kind, "bom-ref": purl, "name": name, "version": version, "purl": purl,
+            "licenses": [{ "expression": license }], "description": text(package, "description").trim() });
+        if !package["source"].is_null() {
+            let checksum = checksums.get(&(name.to_owned(), version.to_owned()));
+            let checksum = checksum.ok_or_else(|| format!("Cargo.lock has no checksum of {name}"))?;
+            component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
         }
-        let needed = graph.dependencies(id).filter(|id| contained.contains(id));
-        let needed: BTreeSet<String> = needed.map(|id| purl(&graph.packages[id])).collect();
-        dependencies.push(json!({ "ref": purl(package), "dependsOn": needed }));
-    }
-    Ok(json!({
-        "bomFormat": "CycloneDX",
-        "specVersion": "1.5",
-        "version": 1,
-        "metadata": { "component": component(&graph.packages[program], "application", checksums)? },
-        "components": components,
-        "dependencies": dependencies,
-    }))
-}
-
-/// Returns the address of a package, which is also its name inside the document.
-fn purl(package: &Package) -> String {
-    format!("pkg:cargo/{}@{}", package.name, package.version.replace('+', "%2B"))
-}
-
-fn component(package: &Package, kind: &str, checksums: &BTreeMap<(String, String), String>) -> Result<Value> {
-    let mut component = json!({
-        "type": kind,
-        "bom-ref": purl(package),
-        "name": package.name,
-        "version": package.version,
-        "purl": purl(package),
-        "licenses": [{ "expression": package.license.replace('/', " OR ") }],
-    });
-    if !package.description.is_empty() {
-        component["description"] = package.description.trim().into();
-    }
-    if package.source.is_some() {
-        let checksum =
-            checksums.get(&package.key()).ok_or_else(|| format!("Cargo.lock has no checksum of {}", package.name))?;
-        component["hashes"] = json!([{ "alg": "SHA-256", "content": checksum }]);
-    }
-    if !package.repository.is_empty() {
-        component["externalReferences"] = json!([{ "type": "vcs", "url": package.repository }]);
-    }
-    Ok(component)
+        if let Some(url) = package["repository"].as_str() {
+            component["externalReferences"] = json!([{ "type": "vcs", "url": url }]);
+        }
+        Ok::<Value, String>(component)
+    };
+    let components: Vec<Value> =
+        libraries.iter().map(|package| component(package, "library")).collect::<Result<_>>()?;
+    let about = json!({ "component": component(program, "application")? });
+    Ok(
+        json!({ "bomFormat": "CycloneDX", "specVersion": "1.5", "version": 1, "metadata": about, "components": components }),
+    )
 }
 
 /// Collects the texts of the licences: most of them must accompany the program.
-fn license_texts(graph: &Graph, contained: &BTreeSet<&str>) -> Result<String> {
+fn license_texts(libraries: &[&Value]) -> Result<String> {
     let mut texts = String::new();
-    for package in contained.iter().map(|id| &graph.packages[*id]).filter(|package| package.source.is_some()) {
-        texts.extend(["==== ", &package.name, " ", &package.version, ": ", &package.license, "\n\n"]);
-        for file in license_files(&package.dir)? {
+    for package in libraries.iter().filter(|package| !package["source"].is_null()) {
+        let [name, version, license] = ["name", "version", "license"].map(|key| text(package, key));
+        texts.extend(["==== ", name, " ", version, ": ", license, "\n\n"]);
+        for file in license_files(Path::new(text(package, "manifest_path")).parent().unwrap_or(Path::new(".")))? {
             let text = fs::read(&file).map_err(|error| format!("{}: {error}", file.display()))?;
             texts.push_str(String::from_utf8_lossy(&text).trim());
             texts.push_str("\n\n");
@@ -188,50 +224,48 @@ pub(crate) fn write(path: &Path, content: &[u8]) -> Result {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
-    use crate::data::Data as _;
+
+    #[test]
+    fn a_file_that_names_a_directory_of_this_machine_is_not_distributed() {
+        let dir = target().join("tests/content");
+        create_dir(&dir.join("man")).unwrap();
+        let file = dir.join("man/way.1");
+        let check = |content: &str| {
+            write(&file, content.as_bytes()).unwrap();
+            check_content(&dir).err().unwrap_or_default()
+        };
+        assert_eq!(check("/cargo/registry/x.rs"), "");
+        for (own, _) in own_directories() {
+            assert!(check(&format!("\0at {}/x.rs", own.display())).contains("a directory of this machine"));
+        }
+    }
 
     #[test]
     fn the_list_of_contents_has_every_package_of_the_program_with_its_checksum() {
-        let host = host().unwrap();
-        let graph = Graph::read(&[&host]).unwrap();
-        let program = graph.own(PROGRAM_PACKAGE).unwrap();
-        let contained = contained(&graph, program, &host).unwrap();
-        let checksums = checksums(&root()).unwrap();
-        let sbom = sbom_of(&graph, program, &contained, &checksums).unwrap();
-        assert_eq!((sbom.text_of("bomFormat"), sbom.text_of("specVersion")), ("CycloneDX", "1.5"));
-        let about = &sbom["metadata"]["component"];
-        assert_eq!((about.text_of("type"), about.text_of("name")), ("application", PROGRAM_PACKAGE));
-        let components = sbom.list_of("components");
-        assert_eq!(components.len() + 1, contained.len());
-        let names: BTreeSet<&str> = components.iter().map(|component| component.text_of("name")).collect();
+        let contained = contained(&host().unwrap()).unwrap();
+        let (program, libraries) = split(&contained).unwrap();
+        let checksums = checksums().unwrap();
+        let sbom = sbom_of(program, &libraries, &checksums).unwrap();
+        assert_eq!((text(&sbom, "bomFormat"), text(&sbom, "specVersion")), ("CycloneDX", "1.5"));
+        let components = sbom["components"].as_array().unwrap();
+        let names: BTreeSet<&str> = components.iter().map(|component| text(component, "name")).collect();
         // Compiled into the program, needed to build it, and only for tests.
         assert!(names.contains("rusqlite") && names.contains("cc") && names.contains("waypost-core"), "{names:?}");
         assert!(!names.contains("proptest") && !names.contains("waypost-testkit") && !names.contains("xtask"));
-        let mut references = BTreeSet::from([about.text_of("bom-ref")]);
+        let mut references = BTreeSet::new();
         for component in components {
-            let (name, version) = (component.text_of("name"), component.text_of("version"));
-            assert_eq!(component.text_of("purl").replace("%2B", "+"), format!("pkg:cargo/{name}@{version}"));
-            assert!(references.insert(component.text_of("bom-ref")), "{name} is there twice");
-            assert!(!component.list_of("licenses")[0].text_of("expression").is_empty(), "{name}");
-            let hashes = component.list_of("hashes");
-            if name.starts_with("waypost") {
-                assert!(hashes.is_empty());
-                continue;
-            }
-            assert_eq!(hashes[0].text_of("alg"), "SHA-256");
-            let expected = &checksums[&(name.to_owned(), version.to_owned())];
-            assert!(hashes[0].text_of("content") == expected && expected.len() == 64, "{name}");
+            let (name, version) = (text(component, "name"), text(component, "version"));
+            assert_eq!(text(component, "purl").replace("%2B", "+"), format!("pkg:cargo/{name}@{version}"));
+            assert!(references.insert(text(component, "bom-ref")), "{name} is there twice");
+            assert!(!text(&component["licenses"][0], "expression").is_empty(), "{name}");
+            let checksum = checksums.get(&(name.to_owned(), version.to_owned()));
+            assert_eq!(component["hashes"][0]["content"].as_str(), checksum.map(String::as_str), "{name}");
+            assert_eq!(checksum.is_none(), name.starts_with("waypost"), "{name}");
         }
-        let mut described = BTreeSet::new();
-        for entry in sbom.list_of("dependencies") {
-            assert!(described.insert(entry.text_of("ref")));
-            for needed in entry.list_of("dependsOn").iter().filter_map(Value::as_str) {
-                assert!(references.contains(needed), "{needed} is not listed");
-            }
-        }
-        assert_eq!(described, references);
-        let texts = license_texts(&graph, &contained).unwrap();
+        let texts = license_texts(&libraries).unwrap();
         assert!(texts.contains("==== rusqlite ") && texts.contains("Permission is hereby granted"));
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use crate::run;
+use crate::tools::download;
 
 /// The versions of the two generators.
 pub(crate) const VERSIONS: &str = "0.29.1-7.13.0";
@@ -27,9 +28,9 @@ pub(crate) fn find(root: PathBuf) -> Option<PathBuf> {
             .map_err(|error| error.to_string())
             .and_then(|()| run(Command::new("python3").args(["-m", "venv"]).arg(&python)))
             .and_then(|()| {
-                run(Command::new(python.join("bin/python")).args(["-m", "pip", "install", "-q"]).args(PYTHON))
+                download(Command::new(python.join("bin/python")).args(["-m", "pip", "install", "-q"]).args(PYTHON))
             })
-            .and_then(|()| run(&mut npm))
+            .and_then(|()| download(&mut npm))
             // The marker shows that the installation was not interrupted.
             .and_then(|()| std::fs::File::create(&marker).map(drop).map_err(|error| error.to_string()));
         if let Err(message) = installed {

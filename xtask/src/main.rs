@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
 mod bench;
-mod data;
+mod dependencies;
 mod dist;
 mod fuzz;
 mod generators;
-mod graph;
 mod packages;
 mod pages;
-mod picture;
 mod requirements;
 mod seeded;
 mod sql;
@@ -21,7 +19,7 @@ mod tidy;
 mod tiers;
 mod tools;
 
-use tiers::Tier;
+use tiers::{SlowTests, Tier};
 
 const USAGE: &str = "\
 Usage: cargo xtask COMMAND
@@ -30,18 +28,14 @@ Usage: cargo xtask COMMAND
   test FILTER      run the tests whose name contains a word
   ci               test, then the other tests, the fuzz targets, planted defects, a short torture, tests at full size, the
                    first command of the README, and all benchmarks in their quick form, with twice the limit of each bar
-  ci --without PART  the same without bars, sizes, seeded, torture, or a part of the torture, e.g. power, which needs root
+  ci --without PART  the same without bars, or without a part of the torture, e.g. power, which needs root
   torture          run the real binary under kills, faults, races and power cuts for 30 minutes, then tests at full size
-  bench            measure start-up, relative to a trivial program
-  bench ledger     measure commands on ledgers of up to 100,000 issues
-  bench store      measure operations on stores of up to 1,000,000 tasks, on SQLite and PostgreSQL
-  bench server     measure writes over HTTP with up to 150 clients, and the memory of the server
-  bench workspace  measure workspaces of a repository of 20,000 files
-  bench dashboard  measure the dashboard in Chromium with 1,000 tasks and 10,000 issues
-  bench all        all of these in about 20 minutes; writes the results into docs/performance.md
-  bench all --quick  the same with less data in some minutes; writes into target/bench/quick/
+  bench            measure everything in about ten minutes; writes the results into docs/performance.md
+  bench NAME       measure one of startup, ledger, store, server and workspace: what a command costs, issues in ledgers of up
+                   to 100,000, tasks in stores of up to 1,000,000 on SQLite and PostgreSQL, 150 clients of a server,
+                   workspaces of a repository of 20,000 files
+  bench --quick    measure less data in some minutes; writes into target/bench/quick/
   docs             regenerate docs/commands.md and the expected outputs of tests, and build the API docs
-  picture          draw docs/images/tour.svg, the session of docs/tour.md
   screenshots      photograph the dashboard for docs/dashboard.md
   screenshots DIR DATA  photograph all its screens into a directory; DATA is empty, normal or huge
   dist             build the release: an archive, packages for Debian, npm and PyPI, an SBOM and checksums in target/packages/
@@ -62,7 +56,7 @@ fn main() -> ExitCode {
     let args: Vec<String> = std::env::args().skip(1).collect();
     let args: Vec<&str> = args.iter().map(String::as_str).collect();
     let done = match args.as_slice() {
-        ["test"] => test(&tools::install()),
+        ["test"] => test(&tools::install(), SlowTests::Fail),
         ["test", filter] => test_some(filter),
         ["ci", options @ ..] => ci(options),
         ["torture", "--only", FULL_SIZES_PART] => full_sizes(&tools::install()),
@@ -73,7 +67,6 @@ fn main() -> ExitCode {
         }
         ["bench", options @ ..] => bench::Options::parse(options).and_then(|options| bench::run(&options)),
         ["docs"] => docs(),
-        ["picture"] => picture::draw(&root()),
         ["screenshots"] => screenshots(&root().join("docs/images"), "guide"),
         ["screenshots", dir, data] => screenshots(Path::new(dir), data),
         ["dist"] => dist::build(),
@@ -98,10 +91,10 @@ fn test_some(filter: &str) -> Result {
 }
 
 /// Runs all checks, and the tests that must hold at every change.
-fn test(tools: &tools::Tools) -> Result {
+fn test(tools: &tools::Tools, slow_tests: SlowTests) -> Result {
     tools.check_complete()?;
     check()?;
-    tiers::test(tools, Tier::Inner)?;
+    tiers::test(tools, Tier::Inner, slow_tests)?;
     println!("Passed: formatting, lints, documentation and tests.");
     Ok(())
 }
@@ -109,41 +102,23 @@ fn test(tools: &tools::Tools) -> Result {
 /// The name of the part of `ci` that measures.
 const BARS_PART: &str = "bars";
 
-/// The names of the parts of `ci` that plant defects, and that run the torture.
-const SEEDED_PART: &str = "seeded";
-const TORTURE_PART: &str = "torture";
-
-/// Runs everything that docs/requirements.md names. Options leave out parts: the bars, the tests at full size, the planted
-/// defects, the torture or parts of it.
+/// Runs everything that docs/requirements.md names. Options leave out the bars, or parts of the torture.
 fn ci(options: &[&str]) -> Result {
-    let mut torture_options = SHORT_TORTURE.to_vec();
-    let (mut with_bars, mut with_sizes, mut with_seeded, mut with_torture) = (true, true, true, true);
-    for option in options.chunks(2) {
-        match option {
-            ["--without", BARS_PART] => with_bars = false,
-            ["--without", FULL_SIZES_PART] => with_sizes = false,
-            ["--without", SEEDED_PART] => with_seeded = false,
-            ["--without", TORTURE_PART] => with_torture = false,
-            ["--without", _] => torture_options.extend(option),
-            _ => return Err(USAGE.to_owned()),
-        }
+    if options.chunks(2).any(|option| !matches!(option, ["--without", _])) {
+        return Err(USAGE.to_owned());
     }
+    let (bars, options): (Vec<&[&str]>, Vec<&[&str]>) =
+        options.chunks(2).partition(|option| option.contains(&BARS_PART));
     let tools = tools::install();
-    test(&tools)?;
-    tiers::test(&tools, Tier::Outer)?;
+    test(&tools, SlowTests::Show)?;
+    tiers::test(&tools, Tier::Outer, SlowTests::Show)?;
     fuzz::fuzz(&fuzz::Options { seconds: None, only: None })?;
-    if with_seeded {
-        seeded::check("")?;
-    }
-    if with_torture {
-        torture(&tools, &torture_options)?;
-    }
+    seeded::check("")?;
+    torture(&tools, &[SHORT_TORTURE, &options.concat()].concat())?;
+    full_sizes(&tools)?;
     run(&mut cargo(["run", "--locked", "--", "demo"]))?;
     check_build_from_outside()?;
-    if with_sizes {
-        full_sizes(&tools)?;
-    }
-    if with_bars {
+    if bars.is_empty() {
         // With twice the limit of each bar, noise fails no run, and a regression does.
         bench::run(&bench::Options {
             subject: "all".to_owned(),
@@ -227,7 +202,6 @@ fn docs() -> Result {
         .env("UPDATE_EXPECT", "1"))?;
     run(&mut cargo(["fmt", "--all"]))?;
     run(&mut rustfmt_operations()?)?;
-    picture::draw(&root())?;
     run(&mut cargo(["doc", "--workspace", "--no-deps", "--locked"]))
 }
 

@@ -219,11 +219,23 @@ esac
         String::from_utf8(output.stdout).unwrap()
     }
 
+    /// Checks a listing with a mode and an owner in each line: root owns each file, and no other user can write to it.
+    #[track_caller]
+    fn check_listing(listing: &str, owner: &str) {
+        assert!(listing.lines().count() > 3, "{listing}");
+        for line in listing.lines() {
+            let mode = line.as_bytes();
+            assert!(mode[5] == b'-' && mode[8] == b'-' && !line[..10].contains(['s', 't']), "{line}");
+            assert!(line.contains(owner), "{line}");
+        }
+    }
+
     #[test]
     fn the_debian_package_is_installed_runs_and_is_removed_again() {
         let (dir, package) = make("debian", debian);
         let about = output(Command::new("dpkg-deb").arg("--field").arg(&package));
         assert!(about.contains("Package: waypost") && about.contains("Version: 0.1.0"), "{about}");
+        check_listing(&output(Command::new("dpkg-deb").arg("--contents").arg(&package)), " root/root ");
         let system = dir.join("system");
         for part in ["var/lib/dpkg/info", "var/lib/dpkg/updates", "var/log"] {
             create_dir(&system.join(part)).unwrap();
@@ -256,6 +268,7 @@ esac
     #[test]
     fn the_npm_package_is_installed_without_a_network_and_runs() {
         let (dir, package) = make("npm", npm);
+        check_listing(&output(Command::new("tar").arg("-tvf").arg(&package)), " 0/0 ");
         let mut install = Command::new("npm");
         install.args(["install", "--offline", "--no-audit", "--no-fund", "--prefix"]).arg(dir.join("project"));
         output(install.arg(&package).env("npm_config_cache", dir.join("cache")));

@@ -12,8 +12,9 @@ use crate::{Result, cargo, root, tidy, tiers};
 /// The list: a table of defects, the file of each, and the test that notices it.
 const LIST: &str = "crates/waypost-testkit/seeded-bugs.md";
 
-/// The packages whose tests notice defects. Their tests are fast, and need no other program of this workspace.
-const PACKAGES: &[&str] = &["waypost-core", "waypost-fs", "waypost-store"];
+/// The programs of tests that notice defects, beside the tests in the sources. They are fast, and need no other program of
+/// this workspace.
+const PROGRAMS: &[&str] = &["durability", "rules", "store", "workspaces"];
 
 /// The variable that plants a defect.
 const VARIABLE: &str = "WAYPOST_SEEDED_BUG";
@@ -95,8 +96,10 @@ fn compare(listed: &[Bug], planted: &BTreeMap<String, String>) -> Vec<String> {
 
 /// Builds the tests with the defects. Returns each test by its name: its program, and its full name.
 fn build() -> Result<BTreeMap<String, (PathBuf, String)>> {
-    let mut command = cargo(["test", "--no-run", "--locked", "--message-format=json-render-diagnostics"]);
-    command.args(PACKAGES.iter().flat_map(|package| ["--package", package]));
+    // The whole workspace: for some of its packages, cargo would build other packages again with fewer features.
+    let mut command = cargo(["test", "--workspace", "--lib", "--no-run", "--locked"]);
+    command.arg("--message-format=json-render-diagnostics");
+    command.args(PROGRAMS.iter().flat_map(|program| ["--test", program]));
     // The wrapper sets the cfg for the crates of this workspace. Cargo keeps what it builds apart from normal builds.
     command.env("RUSTC_WORKSPACE_WRAPPER", root().join("xtask/seeded-rustc.sh"));
     let built = command.stderr(Stdio::inherit()).output().map_err(|error| format!("cannot run cargo: {error}"))?;

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Result, pages, picture, requirements, sql, structure};
+use crate::{Result, dependencies, pages, requirements, sql, structure};
 
 /// The files and directories that the root of the repository may contain.
 const ROOT_ENTRIES: &[&str] = &[
@@ -34,6 +34,8 @@ const ROOT_ENTRIES: &[&str] = &[
 /// The files that start programs: version control tools, and the commands of jobs.
 const RUNNERS: &[&str] = &[
     "crates/waypost-workspace/src/vcs/run.rs",
+    // Its tests compare it with git.
+    "crates/waypost-workspace/src/vcs/git_config.rs",
     "crates/waypost-workspace/src/jobs.rs",
     "crates/waypost-workspace/src/surroundings.rs",
     "crates/waypost-workspace/src/sandbox/mod.rs",
@@ -46,7 +48,7 @@ const MAX_README_LINES: usize = 150;
 
 pub(crate) fn check(root: &Path) -> Result {
     let mut complaints = Vec::new();
-    check_lock_file(root, &mut complaints)?;
+    dependencies::check(root, &mut complaints)?;
     check_root(root, &mut complaints)?;
     let mut files = Vec::new();
     for dir in ["crates", "xtask"] {
@@ -70,8 +72,12 @@ pub(crate) fn check(root: &Path) -> Result {
             (
                 ["env::", "var"].concat(),
                 // The second one only if a defect is planted, and in no normal build.
-                &["crates/waypost/src/environment.rs", "crates/waypost-core/src/seeded.rs"],
-                "only environment.rs reads the environment",
+                &[
+                    "crates/waypost/src/environment.rs",
+                    "crates/waypost-core/src/seeded.rs",
+                    "crates/waypost-workspace/src/surroundings.rs",
+                ],
+                "only environment.rs and surroundings.rs read the environment",
             ),
         ] {
             let is_product = file.components().any(|part| part.as_os_str() == "src") && !is_for_developers(file, root);
@@ -103,7 +109,6 @@ pub(crate) fn check(root: &Path) -> Result {
     }
     check_architecture(root, &mut complaints)?;
     pages::check(root, &mut complaints)?;
-    picture::check(root, &mut complaints)?;
     structure::check(root, &mut complaints)?;
     requirements::check(root, &mut complaints)?;
     if complaints.is_empty() { Ok(()) } else { Err(complaints.join("\n")) }
@@ -141,26 +146,6 @@ fn check_words(file: &Path, root: &Path, complaints: &mut Vec<String>) -> Result
 /// Returns whether a file is for developers and not part of the product.
 fn is_for_developers(file: &Path, root: &Path) -> bool {
     ["xtask", "crates/waypost-bench", "crates/waypost-testkit"].iter().any(|dir| file.starts_with(root.join(dir)))
-}
-
-/// Checks what needs no other program: no crate is forbidden, and every crate comes from crates.io. Where cargo-deny is
-/// installed, it also checks licences, duplicates and advisories.
-fn check_lock_file(root: &Path, complaints: &mut Vec<String>) -> Result {
-    complaints.extend(wrong_crates(&read(&root.join("Cargo.lock"))?, &read(&root.join("deny.toml"))?));
-    Ok(())
-}
-
-fn wrong_crates(lock: &str, rules: &str) -> Vec<String> {
-    let value = |line: &str, key: &str| Some(line.strip_prefix(key)?.trim_matches([' ', '=', '"']).to_owned());
-    let list = rules.split("\ndeny = [").nth(1).and_then(|rest| rest.split("\n]").next()).unwrap_or_default();
-    let forbidden: Vec<&str> = list.split("crate = \"").skip(1).filter_map(|rest| rest.split('"').next()).collect();
-    let names = lock.lines().filter_map(|line| value(line, "name"));
-    let denied = names.filter(|name| forbidden.contains(&name.as_str()));
-    let mut complaints: Vec<String> = denied.map(|name| format!("deny.toml forbids {name}")).collect();
-    let sources = lock.lines().filter_map(|line| value(line, "source"));
-    let foreign = sources.filter(|source| source != "registry+https://github.com/rust-lang/crates.io-index");
-    complaints.extend(foreign.map(|source| format!("Cargo.lock has a crate from {source}")));
-    complaints
 }
 
 fn check_root(root: &Path, complaints: &mut Vec<String>) -> Result {
@@ -220,23 +205,4 @@ pub(crate) fn find_files(dir: &Path, extension: &str, files: &mut Vec<PathBuf>) 
 
 pub(crate) fn read(path: &Path) -> Result<String> {
     std::fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn forbidden_crates_and_other_sources_are_named() {
-        let rules =
-            "[bans]\nskip = [\n    { crate = \"two\" },\n]\ndeny = [\n    { crate = \"bad\", reason = \"x\" },\n]\n";
-        let lock = |name: &str, source: &str| format!("[[package]]\nname = \"{name}\"\nsource = \"{source}\"\n");
-        let registry = "registry+https://github.com/rust-lang/crates.io-index";
-        assert_eq!(wrong_crates(&lock("two", registry), rules), [""; 0]);
-        assert_eq!(wrong_crates(&lock("bad", registry), rules), ["deny.toml forbids bad"]);
-        assert_eq!(wrong_crates(&lock("two", "git+https://x"), rules), ["Cargo.lock has a crate from git+https://x"]);
-        let read = |name: &str| std::fs::read_to_string(crate::root().join(name)).unwrap();
-        let own = format!("{}{}", read("Cargo.lock"), lock("fsqlite", registry));
-        assert_eq!(wrong_crates(&own, &read("deny.toml")), ["deny.toml forbids fsqlite"], "the real files are read");
-    }
 }

@@ -4,6 +4,7 @@
 //! `RUSTC_BOOTSTRAP=1`. cargo-nextest measures, too, but takes longer to build than this may take, and starts a process for
 //! each test.
 
+use std::collections::BTreeSet;
 use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,12 +12,13 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::tools::Tools;
-use crate::{Result, cargo, run};
+use crate::{Result, cargo, root, run};
 
 /// Tests that only `cargo xtask ci` runs, by a part of their path: they start other programs that take seconds each (agents,
-/// browsers, generated clients, conformance suites), or many processes at once.
-const OUTER_TIER: &[&str] = &[
+/// browsers, generated clients, conformance suites), or many processes at once. The file of slow tests names the others.
+const OUTER_MODULES: &[&str] = &[
     "agents::",
+    "crash::kills::",
     "crash::storm::",
     "dashboard::",
     "mcp::official::",
@@ -24,10 +26,16 @@ const OUTER_TIER: &[&str] = &[
     "race::crowds::",
     "serving::clients::",
     "serving::conforming::",
+    "sync::hg::",
 ];
 
-/// A test that takes longer than this many seconds is counted as slow.
+/// The file with the names of single tests that only `cargo xtask ci` runs, because each takes more than two seconds.
+const SLOW_TESTS: &str = "xtask/slow-tests.txt";
+
+/// A test of the inner tier that takes longer than this many seconds fails the run, unless the machine is slow.
 const SLOW_SECONDS: f64 = 3.0;
+/// A machine is slow if this many times the mean of all tests is more than that.
+const SLOW_MEANS: f64 = 10.0;
 /// Number of slowest tests that are shown.
 const SHOWN: usize = 10;
 
@@ -38,6 +46,14 @@ pub(crate) enum Tier {
     Inner,
     /// The others.
     Outer,
+}
+
+/// What happens to a test of the inner tier that is slow.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum SlowTests {
+    Fail,
+    /// CI runs on machines that other programs slow down.
+    Show,
 }
 
 /// A program with tests.
@@ -56,34 +72,70 @@ struct Ran {
     seconds: f64,
 }
 
+/// What the tests of a tier have shown.
+#[derive(Default)]
+struct Results {
+    ran: Vec<Ran>,
+    /// Programs that failed, each with its tests that failed.
+    failures: Vec<String>,
+    /// Tests that failed beside others, and passed alone.
+    unsteady: Vec<String>,
+    /// Tests that were slow beside others and alone.
+    slow: Vec<Ran>,
+}
+
 /// Runs the tests of a tier. All of them run, even if one fails.
-pub(crate) fn test(tools: &Tools, tier: Tier) -> Result {
-    let mut all: Vec<Ran> = Vec::new();
-    let mut failures = Vec::new();
-    let programs = build()?;
-    for program in &programs {
-        let selected: Vec<&str> = match tier {
-            Tier::Inner => OUTER_TIER.iter().flat_map(|path| ["--skip", path]).collect(),
-            Tier::Outer => OUTER_TIER.to_vec(),
-        };
-        let (ran, is_ok) = program.run(tools, &selected)?;
-        let failed: Vec<&str> = ran.iter().filter(|test| !test.is_ok).map(|test| test.name.as_str()).collect();
-        if !is_ok {
-            failures.push(format!("{} failed: {}", program.path.display(), failed.join(", ")));
-        }
-        all.extend(ran);
+///
+/// A test that fails runs again alone. It fails the run if it fails again; else it is shown as unsteady, with the output of
+/// the failure above: that two processors were too busy for it says nothing about the program, and must not go unseen.
+pub(crate) fn test(tools: &Tools, tier: Tier, slow_tests: SlowTests) -> Result {
+    let slow = slow_tests_file()?;
+    let mut results = Results::default();
+    let mut known = BTreeSet::new();
+    for program in &build()? {
+        let tests = program.tests()?;
+        let (outer, inner): (Vec<String>, Vec<String>) = tests.into_iter().partition(|test| is_outer(test, &slow));
+        known.extend(outer.iter().chain(&inner).cloned());
+        program.run_all(tools, if tier == Tier::Inner { &inner } else { &outer }, tier, &mut results)?;
+    }
+    if let Some(gone) = slow.iter().find(|test| !known.contains(*test)) {
+        return Err(format!("{SLOW_TESTS} names a test that does not exist: {gone}"));
     }
     if tier == Tier::Inner {
         run(&mut tools.for_tests(cargo(["test", "--workspace", "--locked", "--doc"])))?;
     }
-    all.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
-    println!("\n{} tests; the slowest, with others beside them:", all.len());
-    for test in all.iter().take(SHOWN) {
-        println!("{:>7.1} s  {}", test.seconds, test.name);
+    results.show();
+    if tier == Tier::Inner && slow_tests == SlowTests::Fail && !results.slow.is_empty() {
+        let names: Vec<&str> = results.slow.iter().map(|test| test.name.as_str()).collect();
+        let slow = format!("slow also alone: make it faster, or add it to {SLOW_TESTS}: {}", names.join(", "));
+        results.failures.push(slow);
     }
-    let slow = all.iter().filter(|test| test.seconds > SLOW_SECONDS).count();
-    println!("{slow} take longer than {SLOW_SECONDS} s.");
-    if failures.is_empty() { Ok(()) } else { Err(failures.join("\n")) }
+    if results.failures.is_empty() { Ok(()) } else { Err(results.failures.join("\n")) }
+}
+
+impl Results {
+    /// Shows the slowest tests, and those that did not pass at once.
+    fn show(&mut self) {
+        self.ran.sort_by(|one, other| other.seconds.total_cmp(&one.seconds));
+        println!("\n{} tests; the slowest, with others beside them:", self.ran.len());
+        for test in self.ran.iter().take(SHOWN) {
+            println!("{:>7.1} s  {}", test.seconds, test.name);
+        }
+        for test in &self.unsteady {
+            println!("UNSTEADY: failed beside other tests and passed alone: {test}");
+        }
+    }
+}
+
+/// Returns whether only CI runs a test.
+fn is_outer(test: &str, slow: &BTreeSet<String>) -> bool {
+    OUTER_MODULES.iter().any(|module| test.contains(module)) || slow.contains(test)
+}
+
+/// Reads the names of slow tests, one a line.
+fn slow_tests_file() -> Result<BTreeSet<String>> {
+    let text = std::fs::read_to_string(root().join(SLOW_TESTS)).map_err(|error| format!("{SLOW_TESTS}: {error}"))?;
+    Ok(text.lines().filter(|line| !line.starts_with('#')).map(str::to_owned).collect())
 }
 
 /// Builds all test programs.
@@ -110,12 +162,57 @@ pub(crate) fn programs(messages: &str) -> Vec<Program> {
 }
 
 impl Program {
-    /// Runs tests of the program and shows what it prints. Returns the tests, and whether it succeeded.
-    fn run(&self, tools: &Tools, args: &[&str]) -> Result<(Vec<Ran>, bool)> {
+    /// Returns the names of all tests of the program.
+    fn tests(&self) -> Result<Vec<String>> {
+        let output = Command::new(&self.path).args(["--list", "--format", "terse"]).output();
+        let output = output.map_err(|error| format!("cannot run {}: {error}", self.path.display()))?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        Ok(text.lines().filter_map(|line| line.strip_suffix(": test")).map(str::to_owned).collect())
+    }
+
+    /// Runs tests of the program, and again, alone, those that failed or were slow.
+    fn run_all(&self, tools: &Tools, tests: &[String], tier: Tier, results: &mut Results) -> Result {
+        if tests.is_empty() {
+            return Ok(());
+        }
+        let processors = std::thread::available_parallelism().map_or(2, usize::from);
+        // Half of the time the tests of the inner tier wait for the disk. Those of the outer tier start many processes.
+        let threads = if tier == Tier::Inner { 2 * processors } else { processors };
+        let (ran, is_ok) = self.run(tools, tests, threads)?;
+        let failed: Vec<String> = ran.iter().filter(|test| !test.is_ok).map(|test| test.name.clone()).collect();
+        if !is_ok && failed.is_empty() {
+            results.failures.push(format!("{} failed", self.path.display()));
+        }
+        if !failed.is_empty() {
+            let (again, is_ok) = self.run(tools, &failed, 1)?;
+            let failed_again: Vec<&str> =
+                again.iter().filter(|test| !test.is_ok).map(|test| test.name.as_str()).collect();
+            if !is_ok || again.len() < failed.len() {
+                results.failures.push(format!("{} failed: {}", self.path.display(), failed_again.join(", ")));
+            }
+            results.unsteady.extend(again.into_iter().filter(|test| test.is_ok).map(|test| test.name));
+        }
+        if tier == Tier::Inner {
+            let mean = ran.iter().map(|test| test.seconds).sum::<f64>()
+                / f64::from(u32::try_from(ran.len()).unwrap_or(u32::MAX).max(1));
+            let limit = SLOW_SECONDS.max(SLOW_MEANS * mean);
+            let slow: Vec<String> =
+                ran.iter().filter(|test| test.seconds > limit).map(|test| test.name.clone()).collect();
+            if !slow.is_empty() {
+                let (alone, _) = self.run(tools, &slow, 1)?;
+                results.slow.extend(alone.into_iter().filter(|test| test.seconds > limit));
+            }
+        }
+        results.ran.extend(ran);
+        Ok(())
+    }
+
+    /// Runs tests of the program, several at once, and shows what it prints. Returns the tests, and whether it succeeded.
+    fn run(&self, tools: &Tools, tests: &[String], threads: usize) -> Result<(Vec<Ran>, bool)> {
         let mut command = tools.for_tests(Command::new(&self.path));
-        command.args(["-Z", "unstable-options", "--report-time"]).args(args).env("RUSTC_BOOTSTRAP", "1");
-        command.env("CARGO_MANIFEST_DIR", &self.dir);
-        println!("+ {}", self.path.display());
+        command.args(["-Z", "unstable-options", "--report-time", "--test-threads", &threads.to_string(), "--exact"]);
+        command.args(tests).env("RUSTC_BOOTSTRAP", "1").env("CARGO_MANIFEST_DIR", &self.dir);
+        println!("+ {}: {} tests", self.path.display(), tests.len());
         let cannot = |error: std::io::Error| format!("cannot run {}: {error}", self.path.display());
         let mut child = command.current_dir(&self.dir).stdout(Stdio::piped()).spawn().map_err(cannot)?;
         let mut ran = Vec::new();

@@ -238,11 +238,16 @@ pub(crate) fn install_packages(packages: &[&str]) {
         [vec!["update", "-q"], [&["install", "-q", "-y", "--no-install-recommends"], packages].concat()];
     for step in steps {
         let mut command = Command::new("apt-get");
-        if let Err(message) = run(command.args(step).env("DEBIAN_FRONTEND", "noninteractive")) {
+        if let Err(message) = download(command.args(step).env("DEBIAN_FRONTEND", "noninteractive")) {
             eprintln!("WARNING: {message}; install {} yourself", packages.join(", "));
             return;
         }
     }
+}
+
+/// Runs a command that downloads, up to three times: a registry that refuses one connection must not fail the tests.
+pub(crate) fn download(command: &mut Command) -> Result {
+    run(command).or_else(|_| run(command)).or_else(|_| run(command))
 }
 
 /// Returns the cache directory of a tool, outside the checkout.
@@ -271,7 +276,7 @@ fn find_in_python(package: &str, version: &str) -> Option<PathBuf> {
         let requirement = format!("{package}=={version}");
         let installed = run(Command::new("python3").args(["-m", "venv"]).arg(&root))
             .and_then(|()| {
-                run(Command::new(root.join("bin/python")).args(["-m", "pip", "install", "-q", &requirement]))
+                download(Command::new(root.join("bin/python")).args(["-m", "pip", "install", "-q", &requirement]))
             })
             // The marker shows that the installation was not interrupted.
             .and_then(|()| std::fs::File::create(&marker).map(drop).map_err(|error| error.to_string()));
@@ -322,7 +327,7 @@ fn install_from_npm(name: &str, root: &Path, options: &[&str], requirements: &[S
                 .args(options)
                 .arg("--prefix")
                 .arg(root);
-            run(command.args(requirements))
+            download(command.args(requirements))
         });
         // The marker shows that the installation was not interrupted.
         let installed =
@@ -345,7 +350,7 @@ fn find_jj() -> Option<PathBuf> {
         command
             .args(["install", "jj-cli", "--version", JJ_VERSION, "--locked", "--debug", "--bin", "jj", "--root"])
             .arg(&root);
-        if let Err(message) = run(&mut command) {
+        if let Err(message) = download(&mut command) {
             eprintln!("WARNING: {message}");
             return None;
         }

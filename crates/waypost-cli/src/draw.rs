@@ -1,5 +1,6 @@
 //! Draws a graph of dependencies: lanes of text, SVG, Mermaid or DOT.
 
+use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use waypost::ops::graph::{DependencyGraph, GraphNode, NodeState as State};
@@ -73,8 +74,9 @@ impl<'a> Drawing<'a> {
         }
         text.table(&rows);
         if self.critical_path.len() > 1 {
-            let named = |id: &String| self.nodes.iter().find(|node| node.id == *id).map(|node| node.name.as_str());
-            let path: Vec<&str> = self.critical_path.iter().filter_map(named).collect();
+            let names: HashMap<&str, &str> =
+                self.nodes.iter().map(|node| (node.id.as_str(), node.name.as_str())).collect();
+            let path: Vec<&str> = self.critical_path.iter().filter_map(|id| names.get(id.as_str()).copied()).collect();
             text.gap();
             text.line(format!("Critical path, {} of {}: {}", path.len(), self.nodes.len(), path.join(" → ")));
         }

@@ -5,10 +5,10 @@ use waypost_core::Result;
 
 #[derive(clap::Args)]
 pub(crate) struct FilterArgs {
-    /// Only issues with this status; repeatable
+    /// Only issues with this status; repeatable, or separated by commas
     #[arg(short, long, value_name = "STATUS")]
     status: Vec<String>,
-    /// Only issues of this type; repeatable
+    /// Only issues of this type; repeatable, or separated by commas
     #[arg(short = 't', long = "type", value_name = "TYPE")]
     issue_type: Vec<String>,
     /// Only issues with this label; if repeated, with all of them
@@ -21,9 +21,9 @@ pub(crate) struct FilterArgs {
     #[arg(long, value_name = "LABEL")]
     no_label: Vec<String>,
     /// Only issues with this priority, or in a range such as 0-2; repeatable
-    #[arg(short, long, value_name = "N", value_parser = priorities)]
+    #[arg(short, long, value_name = "N", value_delimiter = ',', value_parser = priorities)]
     priority: Vec<Priorities>,
-    /// Only issues assigned to this name; '' for unassigned issues
+    /// Only issues assigned to this name, or to me; '' for unassigned issues
     #[arg(short, long, value_name = "NAME")]
     assignee: Option<String>,
     /// Only children of this issue; '' for issues without a parent
@@ -32,7 +32,7 @@ pub(crate) struct FilterArgs {
     /// Only issues with this visibility: local, proposed or canonical
     #[arg(long, value_name = "VISIBILITY")]
     visibility: Option<String>,
-    /// Only issues created by this name; '' for issues without an author
+    /// Only issues created by this name, or by me; '' for issues without an author
     #[arg(long, value_name = "NAME")]
     author: Option<String>,
     /// Only issues whose title or description contains this text

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use serde::{Serialize, Serializer};
 use serde_json::{Value, json};
 use waypost_core::Result;
+use waypost_core::ledger::vocabulary::Pruned;
 use waypost_ledger::{Filter, Index, Sort, Summary};
 
 use super::draw::{dot_quoted, mermaid_label};
@@ -41,6 +42,7 @@ pub(crate) struct Graph {
     nodes: BTreeMap<String, Option<Summary>>,
     /// The neighbours of each issue, with the kind of relation.
     edges: BTreeMap<String, Vec<(&'static str, String)>>,
+    pruned: Pruned,
 }
 
 impl Graph {
@@ -52,7 +54,12 @@ impl Graph {
                 index.list(&Filter::default(), Sort::Priority, false, None)?.into_iter().map(|one| one.id).collect()
             }
         };
-        let mut graph = Graph { roots: Vec::new(), nodes: BTreeMap::new(), edges: BTreeMap::new() };
+        let mut graph = Graph {
+            roots: Vec::new(),
+            nodes: BTreeMap::new(),
+            edges: BTreeMap::new(),
+            pruned: index.terms().pruned.clone(),
+        };
         let mut next = all.clone();
         while let Some(id) = next.pop() {
             if graph.nodes.contains_key(&id) {
@@ -98,7 +105,7 @@ impl Graph {
     fn to_json(&self) -> Value {
         let node = |(id, summary): (&String, &Option<Summary>)| match summary {
             Some(one) => json!({ "id": id, "title": one.title, "status": one.status, "priority": one.priority }),
-            None => json!({ "id": id, "title": null, "status": null, "priority": null }),
+            None => json!({ "id": id, "title": null, "status": self.status(id), "priority": null }),
         };
         let edges: Vec<Value> = self
             .edges
@@ -198,15 +205,24 @@ impl Graph {
     fn line(&self, id: &str) -> String {
         match self.nodes.get(id).and_then(Option::as_ref) {
             Some(one) => format!("{id}  P{} {}  {}", one.priority, one.status, one.title),
-            None => format!("{id}  in no ledger"),
+            None => format!("{id}  {}", self.absence(id)),
         }
     }
 
     fn label(&self, id: &str) -> String {
         match self.nodes.get(id).and_then(Option::as_ref) {
             Some(one) => format!("{id} {} ({})", one.title, one.status),
-            None => format!("{id} (in no ledger)"),
+            None => format!("{id} ({})", self.absence(id)),
         }
+    }
+
+    /// The status of an issue that is in no ledger.
+    fn status(&self, id: &str) -> Option<&'static str> {
+        self.pruned.category(id).map(|_| "closed")
+    }
+
+    fn absence(&self, id: &str) -> &'static str {
+        self.pruned.category(id).map_or("in no ledger", |_| "closed and pruned")
     }
 }
 

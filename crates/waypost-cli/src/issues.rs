@@ -8,7 +8,7 @@ use waypost_core::ledger::vocabulary::{self, DependencyKind};
 use waypost_core::time::Timestamp;
 use waypost_core::words::count;
 use waypost_core::{Error, Result};
-use waypost_ledger::Summary;
+use waypost_ledger::{Index, Summary};
 use waypost_workspace::surroundings;
 
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, prose, styled};
@@ -44,6 +44,15 @@ impl CommandContext {
         open(self.lazy_session()?, self.global.repo.as_deref(), named)
     }
 
+    /// Opens the ledgers to import issues; `takes_over` those of beads, which cannot be changed where they are.
+    pub(crate) fn open_ledgers_to_import(&mut self, takes_over: bool, dry_run: bool) -> Result<IssueContext> {
+        let place = self.place()?;
+        let place = if takes_over { place.taking_over() } else { place };
+        let session = LazySession::new(place, self.ui.pending.clone());
+        let open = if dry_run { IssueContext::open } else { IssueContext::open_to_change };
+        open(session, self.global.repo.as_deref(), &[])
+    }
+
     fn lazy_session(&mut self) -> Result<LazySession> {
         Ok(LazySession::new(self.place()?, self.ui.pending.clone()))
     }
@@ -55,8 +64,19 @@ impl CommandContext {
         query: &impl IssueQuery,
         columns: &[Column],
     ) -> Result<bool> {
+        self.list_and(ledger_cx, query, columns, |_| Ok(())).map(|(has_any, ())| has_any)
+    }
+
+    /// Prints issues like [`CommandContext::list`]. Also returns what another read of the index found.
+    pub(crate) fn list_and<T>(
+        &mut self,
+        ledger_cx: &IssueContext,
+        query: &impl IssueQuery,
+        columns: &[Column],
+        read: impl Fn(&Index) -> Result<T>,
+    ) -> Result<(bool, T)> {
         let busy = self.ui.busy("Reading the ledger");
-        let found = ledger_cx.find(query, self.ui.json)?;
+        let (found, other) = ledger_cx.find_and(query, self.ui.json, read)?;
         drop(busy);
         let more = format!("there are more than {}: --limit 0 lists all", query.limit());
         if found.has_more && self.ui.json {
@@ -73,7 +93,14 @@ impl CommandContext {
         if found.has_more {
             self.ui.note(&more);
         }
-        Ok(!found.summaries.is_empty())
+        Ok((!found.summaries.is_empty(), other))
+    }
+
+    /// Notes why a list is empty: the ledgers have no issues, or else `other`.
+    pub(crate) fn note_none(&self, ledger_cx: &IssueContext, other: &str) -> Result<()> {
+        let has_any = ledger_cx.with_index(|index| Ok(!index.with_prefix("", None, 1)?.is_empty()))?;
+        self.ui.note(if has_any { other } else { "no issues yet; to add one: way add TITLE" });
+        Ok(())
     }
 
     /// Applies changes and prints the changed issues, one line each, with a verb.

@@ -267,7 +267,7 @@ pub struct Invocation {
     pub args: Vec<OsString>,
     /// The environment.
     pub variables: Variables,
-    /// The current directory; empty if it does not exist any more.
+    /// The current directory; empty if it is that of the process.
     pub cwd: PathBuf,
     /// The file of the program, which starts itself for jobs and configures tools to start it.
     pub program: Option<PathBuf>,
@@ -286,7 +286,7 @@ impl Invocation {
         Invocation {
             args: std::env::args_os().collect(),
             variables: Variables::of_process(),
-            cwd: std::env::current_dir().unwrap_or_default(),
+            cwd: PathBuf::new(),
             program: None,
             stdin,
             stdout,
@@ -295,9 +295,8 @@ impl Invocation {
     }
 
     fn surroundings(&self) -> Surroundings {
-        let is_elsewhere = !std::env::current_dir().is_ok_and(|cwd| cwd == self.cwd) && self.cwd != Path::new("");
         Surroundings {
-            directory: is_elsewhere.then(|| self.cwd.clone()),
+            directory: (self.cwd != Path::new("")).then(|| self.cwd.clone()),
             variables: self.variables.changes(),
             program: self.program.clone(),
             streams: [self.stdin.clone(), self.stdout.clone(), self.stderr.clone()],

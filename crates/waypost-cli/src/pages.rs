@@ -189,7 +189,7 @@ fn quoted(page: &mut String, text: &str) {
 fn escaped(text: &str) -> String {
     let mut safe = String::new();
     for char in text.split_whitespace().collect::<Vec<_>>().join(" ").chars() {
-        if "\\`*_{}[]<>()#|~&$!".contains(char) {
+        if "\\`*_{}[]<>()#|~&$!^".contains(char) {
             safe.push('\\');
         }
         safe.push(char);
@@ -203,6 +203,10 @@ fn write(page: &mut String, text: std::fmt::Arguments<'_>) {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+    use pulldown_cmark::{Event, Options, Parser};
+    use waypost_core::ledger::record::Record;
+
     use super::*;
 
     #[test]
@@ -227,5 +231,35 @@ mod tests {
         let mut page = String::new();
         quoted(&mut page, "a\n````\nb\r# c");
         assert_eq!(page, "  `````text\n  a\n  ````\n  b\n  # c\n  `````\n");
+    }
+
+    /// Returns the parts of a page that a reader of Markdown makes of it, with all its extensions: each opened part, and
+    /// whatever is no text.
+    fn parts(page: &str) -> Vec<String> {
+        let name = |shown: String| shown.split([' ', '(', '{']).next().unwrap_or_default().to_owned();
+        let parts = Parser::new_ext(page, Options::all()).filter_map(|event| match event {
+            Event::Text(_) | Event::SoftBreak | Event::End(_) => None,
+            Event::Start(tag) => Some(name(format!("{tag:?}"))),
+            other => Some(name(format!("{other:?}"))),
+        });
+        parts.collect()
+    }
+
+    proptest! {
+        #[test]
+        fn t7_no_text_of_an_issue_is_markup_in_an_exported_page(
+            text in r"([<>&\[\]()!#*_`~|$\\:=+^{}\-\n\r\t ]|https://e\.x|<script>|<!--|\]\(|javascript:|\[\^1\]:|---|1\. |x){1,40}",
+        ) {
+            let page_of = |text: &str, title: &str| {
+                let record = serde_json::json!({
+                    "id": "r-1", "title": title, "issue_type": title, "assignee": title, "labels": [title],
+                    "status": title, "description": text,
+                });
+                let record = Record::parse(&record.to_string()).unwrap();
+                let issue = Issue::read(&record).unwrap().0;
+                markdown(&[IndexedIssue { issue, record, ledger: 0, raw: String::new() }], &Statuses::default())
+            };
+            prop_assert_eq!(parts(&page_of(&format!("{text}x"), &text)), parts(&page_of("x", "plain")));
+        }
     }
 }

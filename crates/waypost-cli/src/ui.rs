@@ -96,11 +96,6 @@ impl Ui {
         }
     }
 
-    /// Prints one part of a long text result immediately.
-    pub(crate) fn page(&self, text: impl FnOnce(&mut Text)) -> Result<()> {
-        print(&self.render(text))
-    }
-
     /// Returns the text that `text` writes, for standard output.
     fn render(&self, text: impl FnOnce(&mut Text)) -> String {
         let mut page = Text { out: String::new(), color: self.colors(&stdout()), width: terminal_width() };

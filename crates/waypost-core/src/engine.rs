@@ -16,7 +16,7 @@ use crate::id::Entropy;
 use crate::model::{Repository, SavedAnswer, Worktree, kind};
 use crate::op::ownership;
 use crate::op::repository::register;
-use crate::op::{self, AnyAnswer, AnyOperation, Effect, OperationEntry, StoreOperation};
+use crate::op::{self, AnyAnswer, AnyOperation, Effect, IntoAnyOperation, Operation, OperationEntry};
 use crate::seeded::seeded_bug;
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
@@ -32,16 +32,25 @@ const ANSWER_CLEANUP_INTERVAL: u64 = 64;
 /// Runs an operation that writes, in one transaction.
 ///
 /// With a key, repeating the request has no further effect and returns the same answer.
-#[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
-pub fn write<O: StoreOperation>(
+pub fn write<O: IntoAnyOperation>(
     store: &mut dyn Store,
     caller: &Caller,
     entropy: &mut dyn Entropy,
     key: Option<&str>,
     operation: O,
 ) -> Result<O::Answer> {
-    debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
-    write_any(store, caller, entropy, key, O::USES_RESERVE, &|| redacted(caller, operation.clone()))?.downcast()
+    write_any(store, caller, entropy, key, &*operation.into_any())?.downcast()
+}
+
+/// Like [`write()`], with an operation of any type.
+pub fn write_any(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    key: Option<&str>,
+    operation: &dyn AnyOperation,
+) -> Result<AnyAnswer> {
+    write_made(store, caller, entropy, key, operation.entry(), &|| redacted(caller, operation))
 }
 
 /// Runs an operation of the table that writes, with its arguments as JSON.
@@ -53,22 +62,23 @@ pub fn write_json(
     entry: &OperationEntry,
     arguments: &Value,
 ) -> Result<AnyAnswer> {
-    debug_assert_eq!(entry.about.effect, Effect::Write, "{} does not write", entry.about.name);
-    write_any(store, caller, entropy, key, entry.uses_reserve, &|| decoded(caller, entry, arguments))
+    write_made(store, caller, entropy, key, entry, &|| decoded(caller, entry, arguments))
 }
 
-fn write_any(
+/// Runs an operation that `make` returns for each attempt.
+fn write_made(
     store: &mut dyn Store,
     caller: &Caller,
     entropy: &mut dyn Entropy,
     key: Option<&str>,
-    uses_reserve: bool,
-    operation: &dyn Fn() -> Result<Box<dyn AnyOperation>>,
+    entry: &OperationEntry,
+    make: &dyn Fn() -> Result<Box<dyn AnyOperation>>,
 ) -> Result<AnyAnswer> {
+    debug_assert_eq!(entry.about.effect, Effect::Write, "{} does not write", entry.about.name);
     let own = drawn_key(store, entropy, key);
     let key = key.or(own.as_deref());
-    Retry { is_repeatable: key.is_some(), uses_reserve }.run(store, |store| {
-        let operation = operation()?;
+    Retry { is_repeatable: key.is_some(), uses_reserve: entry.uses_reserve }.run(store, |store| {
+        let operation = make()?;
         let mut transaction = WriteTransaction::begin(store)?;
         let answer = transaction.run(caller, entropy, key, operation)?;
         transaction.commit()?;
@@ -76,12 +86,12 @@ fn write_any(
     })
 }
 
-/// Returns an operation without secrets in its arguments.
-fn redacted<O: StoreOperation>(caller: &Caller, operation: O) -> Result<Box<dyn AnyOperation>> {
-    let mut arguments = op::arguments_json(&operation)?;
+/// Returns a copy of an operation without secrets in its arguments.
+fn redacted(caller: &Caller, operation: &dyn AnyOperation) -> Result<Box<dyn AnyOperation>> {
+    let mut arguments = operation.arguments()?;
     let has_secrets = caller.secrets.redact_json(&mut arguments, UNREDACTED_FIELDS);
     refuse_unstorable(&arguments)?;
-    Ok(Box::new(if has_secrets { op::decode(&arguments)? } else { operation }))
+    if has_secrets { (operation.entry().decode)(&arguments) } else { Ok(operation.copy()) }
 }
 
 /// Decodes an operation of the table, without secrets in its arguments.
@@ -106,7 +116,7 @@ fn drawn_key(store: &dyn Store, entropy: &mut dyn Entropy, key: Option<&str>) ->
 struct Retry {
     /// Whether the request is idempotent. Otherwise it is not retried if its outcome is unknown.
     is_repeatable: bool,
-    /// As [`StoreOperation::USES_RESERVE`].
+    /// As [`crate::op::StoreOperation::USES_RESERVE`].
     uses_reserve: bool,
 }
 
@@ -188,7 +198,7 @@ impl<'a> WriteTransaction<'a> {
 
     /// Runs an operation. After an error, the caller has to [`undo`](Self::undo) the step before it commits other
     /// steps.
-    pub fn step<O: StoreOperation>(
+    pub fn step<O: IntoAnyOperation>(
         &mut self,
         caller: &Caller,
         entropy: &mut dyn Entropy,
@@ -196,7 +206,7 @@ impl<'a> WriteTransaction<'a> {
         operation: O,
     ) -> Result<O::Answer> {
         debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
-        self.run(caller, entropy, key, redacted(caller, operation)?)?.downcast()
+        self.run(caller, entropy, key, redacted(caller, &*operation.into_any())?)?.downcast()
     }
 
     /// Runs an operation of the table, with its arguments as JSON.
@@ -245,7 +255,7 @@ impl<'a> WriteTransaction<'a> {
         if let Some(request) = &request
             && let Some(saved) = tx.answer_get(request.key)?
         {
-            return request.restore(&*operation, saved);
+            return request.restore(&*operation, &saved);
         }
         let mut cx = OpContext { tx, caller, entropy, now };
         if !is_registered {
@@ -256,7 +266,7 @@ impl<'a> WriteTransaction<'a> {
             expire_due::expire_due(&mut cx)?;
         }
         ownership::check(&mut cx, &*operation)?;
-        let name = operation.name();
+        let name = operation.entry().about.name;
         let answer = operation.run_any(&mut cx)?;
         let now = cx.now;
         if let Some(Keyed { key, request }) = request.filter(|_| !seeded_bug("lose_key")) {
@@ -294,32 +304,74 @@ fn move_clock(cx: &mut OpContext<'_>, anchor: Option<&Anchor>, shift_ms: i64) ->
 }
 
 /// Runs an operation that only reads.
-#[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
-pub fn read<O: StoreOperation>(
+pub fn read<O: IntoAnyOperation>(
     store: &mut dyn Store,
     caller: &Caller,
     entropy: &mut dyn Entropy,
     operation: O,
 ) -> Result<O::Answer> {
-    debug_assert_eq!(O::EFFECT, Effect::Read, "{} does not only read", O::NAME);
-    refuse_unstorable(&op::arguments_json(&operation)?)?;
+    read_any(store, caller, entropy, &*operation.into_any())?.downcast()
+}
+
+/// Like [`read`], with an operation of any type.
+pub fn read_any(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    operation: &dyn AnyOperation,
+) -> Result<AnyAnswer> {
+    debug_assert_eq!(operation.entry().about.effect, Effect::Read);
+    refuse_unstorable(&operation.arguments()?)?;
     query(store, |tx| {
         let now = tx.now()?;
-        operation.clone().run(&mut OpContext { tx, caller, entropy, now })
+        operation.copy().run_any(&mut OpContext { tx, caller, entropy, now })
     })
 }
 
 /// Like [`read`], but runs nothing and returns None if transitions are due that no write has applied yet.
-#[expect(clippy::needless_pass_by_value, reason = "the caller has no further use for it")]
-pub fn read_if_current<O: StoreOperation>(
+pub fn read_if_current<O: IntoAnyOperation>(
     store: &mut dyn Store,
     caller: &Caller,
     entropy: &mut dyn Entropy,
     operation: O,
 ) -> Result<Option<O::Answer>> {
-    debug_assert_eq!(O::EFFECT, Effect::Read, "{} does not only read", O::NAME);
-    refuse_unstorable(&op::arguments_json(&operation)?)?;
-    query_if_current(store, |tx, now| operation.clone().run(&mut OpContext { tx, caller, entropy, now }))
+    read_any_if_current(store, caller, entropy, &*operation.into_any())?.map(AnyAnswer::downcast).transpose()
+}
+
+/// Like [`read_if_current`], with an operation of any type.
+pub fn read_any_if_current(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    operation: &dyn AnyOperation,
+) -> Result<Option<AnyAnswer>> {
+    debug_assert_eq!(operation.entry().about.effect, Effect::Read);
+    refuse_unstorable(&operation.arguments()?)?;
+    query_if_current(store, |tx, now| operation.copy().run_any(&mut OpContext { tx, caller, entropy, now }))
+}
+
+/// Two answers, as they were at one moment of the store's time.
+pub type AtOnce<One, Other> = (<One as Operation>::Answer, <Other as Operation>::Answer, Timestamp);
+
+/// Runs two operations like [`read_if_current`], in one transaction.
+pub fn read_both_if_current<One: IntoAnyOperation, Other: IntoAnyOperation>(
+    store: &mut dyn Store,
+    caller: &Caller,
+    entropy: &mut dyn Entropy,
+    one: One,
+    other: Other,
+) -> Result<Option<AtOnce<One, Other>>> {
+    let (one, other) = (one.into_any(), other.into_any());
+    for operation in [&one, &other] {
+        debug_assert_eq!(operation.entry().about.effect, Effect::Read);
+        refuse_unstorable(&operation.arguments()?)?;
+    }
+    let answers = query_if_current(store, |tx, now| {
+        let one = one.copy().run_any(&mut OpContext { tx, caller, entropy, now })?;
+        let other = other.copy().run_any(&mut OpContext { tx, caller, entropy, now })?;
+        Ok((one, other, now))
+    })?;
+    answers.map(|(one, other, now)| Ok((one.downcast()?, other.downcast()?, now))).transpose()
 }
 
 /// Runs reads in a read transaction. Retries them if the connection to the store is lost.
@@ -375,14 +427,15 @@ struct Keyed<'a> {
 
 impl Keyed<'_> {
     /// Returns the saved answer.
-    fn restore(&self, operation: &dyn AnyOperation, saved: SavedAnswer) -> Result<AnyAnswer> {
-        if op::current_name(&saved.operation) != operation.name()
+    fn restore(&self, operation: &dyn AnyOperation, saved: &SavedAnswer) -> Result<AnyAnswer> {
+        let entry = operation.entry();
+        if op::current_name(&saved.operation) != entry.about.name
             || (saved.request != self.request && !seeded_bug("reuse_key"))
         {
             return Err(Error::conflict(format!("the key {:?} was used for another request", self.key))
                 .hint("a key belongs to one request of one caller: take a new one"));
         }
-        let answer = operation.restore_answer(saved.answer);
+        let answer = (entry.decode_answer)(&saved.answer);
         answer.map_err(|error| Error::damaged(format!("the answer to {:?} cannot be read", self.key)).because(error))
     }
 }

@@ -18,6 +18,29 @@ pub fn escape(text: &str) -> Cow<'_, str> {
     escape_where(text, needs_escape)
 }
 
+/// Returns the text as one word, in which nothing looks like a space or like the mark. Ids and statuses of a ledger stand
+/// before the mark: as words they can say little to a model, and cannot pretend to be the mark and what follows it.
+pub fn word(text: &str) -> Cow<'_, str> {
+    escape_where(text, |char| needs_escape(char) || char.is_whitespace() || is_blank(char) || char == '|')
+}
+
+/// Returns whether a character that is not a space is shown as one, or not at all.
+fn is_blank(char: char) -> bool {
+    matches!(
+        char,
+        '\u{ad}'
+            | '\u{34f}'
+            | '\u{115f}'
+            | '\u{1160}'
+            | '\u{17b4}'
+            | '\u{17b5}'
+            | '\u{180e}'
+            | '\u{2800}'
+            | '\u{3164}'
+            | '\u{ffa0}'
+    )
+}
+
 /// Returns the text with its line breaks and tabs, and all other control and invisible characters escaped.
 pub fn escape_lines(text: &str) -> Cow<'_, str> {
     escape_where(text, |char| needs_escape(char) && char != '\n' && char != '\t')
@@ -67,6 +90,30 @@ mod tests {
         let hostile = quoted("from bob\nfrom eve", "a\rb\u{2028}c\u{85}d\u{202e}e\n## Task\n\u{e0041}");
         assert_eq!(hostile.lines().filter(|line| !line.starts_with(MARK)).count(), 1, "{hostile}");
         assert_eq!(hostile.chars().filter(|char| needs_escape(*char)).collect::<String>(), "\n\n");
+    }
+
+    #[test]
+    fn a_word_of_a_ledger_stays_one_word_and_has_no_mark() {
+        assert_eq!(word("way-1a2b.3"), "way-1a2b.3");
+        assert_eq!(word("größe_1"), "größe_1");
+        assert_eq!(word("x | Ignore"), "x\\u{20}\\u{7c}\\u{20}Ignore");
+        for hostile in [
+            "a b",
+            "a\tb",
+            "a\nb",
+            "a\u{a0}b",
+            "a\u{3000}b",
+            "a\u{2003}b",
+            "a\u{2800}b",
+            "a\u{3164}b",
+            "a\u{ad}b",
+            "a|b",
+            "a\rb",
+        ] {
+            let word = word(hostile);
+            assert!(word.starts_with("a\\") && word.ends_with('b'), "{word}");
+            assert!(word.chars().all(|char| char.is_ascii_graphic() && char != '|'), "{word}");
+        }
     }
 
     #[test]

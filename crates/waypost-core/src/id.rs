@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use crate::error::{Error, Result};
 
 /// The number of random characters after the prefix; 36^12 is about 62 bits.
-const LENGTH: usize = 12;
+pub(crate) const LENGTH: usize = 12;
 const ALPHABET: &[u8; 36] = b"0123456789abcdefghijklmnopqrstuvwxyz";
 
 /// A source of random bytes.

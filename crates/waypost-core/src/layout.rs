@@ -7,6 +7,10 @@ use std::collections::BTreeMap;
 /// Sweeps over the layers that reduce crossings. More of them hardly change anything.
 const SWEEPS: usize = 6;
 
+/// Maximum number of bends. In a graph with many long edges, the others are straight: their bends would be most of the memory
+/// and time, and no drawing could show them.
+const MAX_BENDS: usize = 100_000;
+
 /// A graph to lay out. Nodes are numbers from 0; an edge leads from a node to one that waits for it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Graph {
@@ -21,7 +25,7 @@ pub struct Graph {
 pub struct Layout {
     /// The place of each node.
     pub nodes: Vec<Place>,
-    /// The edges with the places between their ends, one for each layer that they cross.
+    /// The edges with the places between their ends, one for each layer that they cross, unless there are too many.
     pub edges: Vec<Edge>,
     /// Number of layers.
     pub layers: usize,
@@ -216,6 +220,8 @@ struct Rows {
     after: Vec<Vec<usize>>,
     /// The points between the ends of an edge, by its number.
     bends: BTreeMap<usize, Vec<usize>>,
+    /// Number of bends that may still be made.
+    left_bends: usize,
 }
 
 impl Rows {
@@ -228,6 +234,7 @@ impl Rows {
             before: vec![Vec::new(); nodes],
             after: vec![Vec::new(); nodes],
             bends: BTreeMap::new(),
+            left_bends: MAX_BENDS,
         };
         for (node, layer) in layer.iter().enumerate() {
             rows.layers[*layer].push(node);
@@ -250,7 +257,9 @@ impl Rows {
     /// Connects two nodes, with a bend in each layer between them.
     fn connect(&mut self, number: usize, from: usize, to: usize) {
         let mut last = from;
-        for layer in self.layer[from] + 1..self.layer[to] {
+        let between = self.layer[from] + 1..self.layer[to];
+        self.left_bends = self.left_bends.saturating_sub(between.len());
+        for layer in between.take_while(|_| self.left_bends > 0) {
             let bend = self.layer.len();
             self.layer.push(layer);
             self.row.push(0);
@@ -320,6 +329,17 @@ mod tests {
         let layout = graph(3, &[(0, 1), (1, 2), (2, 0)]).layout();
         assert_eq!(layout.edges.iter().filter(|edge| edge.is_back).count(), 1);
         assert_eq!(layout.layers, 3);
+    }
+
+    #[test]
+    fn a_graph_with_many_long_edges_is_laid_out_soon() {
+        let nodes = 2_000;
+        let edges: Vec<(usize, usize)> = (0..20_000).map(|number| (number / 100, nodes - 1 - number % 100)).collect();
+        let chain = (1..nodes).map(|node| (node - 1, node));
+        let layout = graph(nodes, &edges.into_iter().chain(chain).collect::<Vec<_>>()).layout();
+        assert_eq!(layout.layers, nodes);
+        let bends: usize = layout.edges.iter().map(|edge| edge.bends.len()).sum();
+        assert!(bends > 0 && bends <= MAX_BENDS, "{bends}");
     }
 
     #[test]

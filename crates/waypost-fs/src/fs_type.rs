@@ -12,12 +12,40 @@ pub fn network_file_system(path: &Path) -> io::Result<Option<&'static str>> {
     Ok(name(&facts))
 }
 
+/// Returns whether the number of the file system of a path and the numbers of inodes stay the same: also after the next mount,
+/// and after the kernel forgot an inode. FUSE, overlays and network file systems make up numbers as they go.
+pub(crate) fn has_lasting_numbers(path: &Path) -> io::Result<bool> {
+    Ok(are_lasting(&rustix::fs::statfs(path)?))
+}
+
 #[cfg(target_os = "linux")]
-fn name(facts: &rustix::fs::StatFs) -> Option<&'static str> {
+fn are_lasting(facts: &rustix::fs::StatFs) -> bool {
+    // In this order: ext2 to ext4, XFS, btrfs, F2FS, ZFS, bcachefs, tmpfs.
+    let known = [0xef53, 0x5846_5342, 0x9123_683e, 0xf2f5_2010, 0x2fc1_2fc1, 0xca45_1a4e, 0x0102_1994];
+    known.contains(&magic(facts))
+}
+
+#[cfg(target_os = "macos")]
+fn are_lasting(facts: &rustix::fs::StatFs) -> bool {
+    name(facts).is_none()
+}
+
+#[cfg(not(any(target_os = "linux", target_os = "macos")))]
+fn are_lasting(_facts: &rustix::fs::StatFs) -> bool {
+    false
+}
+
+#[cfg(target_os = "linux")]
+fn magic(facts: &rustix::fs::StatFs) -> u32 {
     // The type of the field differs between architectures; the magic numbers are 32 bits wide.
     #[expect(clippy::cast_sign_loss, clippy::cast_possible_truncation, reason = "a 32-bit magic number")]
     let magic = facts.f_type as u32;
-    name_of_magic(magic)
+    magic
+}
+
+#[cfg(target_os = "linux")]
+fn name(facts: &rustix::fs::StatFs) -> Option<&'static str> {
+    name_of_magic(magic(facts))
 }
 
 /// Maps the magic numbers of `statfs(2)`.

@@ -1,6 +1,6 @@
 //! The identity of a file, independent of its name.
 
-use std::fs::File;
+use std::fs::{File, Metadata};
 use std::io;
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -45,8 +45,12 @@ impl FileIdentity {
 
     /// Returns the identity of the file that a path leads to. Links are followed.
     pub fn of(path: &Path) -> io::Result<Self> {
-        let metadata = std::fs::metadata(path)?;
-        Ok(FileIdentity { device: metadata.dev(), inode: metadata.ino() })
+        std::fs::metadata(path).map(|metadata| FileIdentity::of_metadata(&metadata))
+    }
+
+    /// Returns the identity of the file that has this metadata.
+    pub fn of_metadata(metadata: &Metadata) -> Self {
+        FileIdentity { device: metadata.dev(), inode: metadata.ino() }
     }
 
     /// Returns the identity of the directory entry itself. A link is not followed.

@@ -20,6 +20,7 @@ mod process;
 mod queue;
 mod remove;
 mod replace;
+mod small_file;
 mod stamp;
 mod swap;
 
@@ -36,6 +37,10 @@ pub use private_dir::PrivateDir;
 pub use process::{check_threads, process_start};
 pub use remove::remove_tree;
 pub use replace::{create_beside, rename_new, replace, sweep_temporaries, sync_dir, sync_file_system};
+pub use small_file::{
+    MAX_SMALL_FILE, open_regular_file, read_own_small_file, read_permitted_small_file, read_regular_file,
+    read_small_file,
+};
 pub use stamp::{Stamp, age, boot_id};
 pub use swap::{
     FileVersion, Replaced, find_displaced, read_version, replace_if_unchanged, restore_displaced, scan_version,

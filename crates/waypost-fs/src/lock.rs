@@ -158,13 +158,12 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("lock");
         let first = FileLock::acquire(&path, TIMEOUT).unwrap();
-        let waiter = {
-            let path = path.clone();
-            std::thread::spawn(move || FileLock::acquire(&path, TIMEOUT).unwrap())
-        };
+        let opened_by_a_waiter = open(&path).unwrap();
         first.remove(&path);
-        let _second = waiter.join().unwrap();
-        // The waiter locked the new file at this path, so a third process must not get in.
+        opened_by_a_waiter.lock().unwrap();
+        assert!(FileLock::of(opened_by_a_waiter, &path).unwrap().is_none());
+        // The waiter starts over and locks the new file at this path, so a third process must not get in.
+        let _second = FileLock::acquire(&path, TIMEOUT).unwrap();
         assert!(FileLock::acquire(&path, Duration::from_millis(20)).is_err());
     }
 

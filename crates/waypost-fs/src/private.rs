@@ -18,6 +18,9 @@ pub fn create_durable_dir(path: &Path) -> io::Result<()> {
 }
 
 fn create_dir(path: &Path, mode: u32) -> io::Result<()> {
+    if path.is_dir() {
+        return Ok(());
+    }
     let missing: Vec<&Path> = path.ancestors().take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists()).collect();
     for dir in missing.into_iter().rev() {
         match DirBuilder::new().mode(mode).create(dir) {

@@ -16,7 +16,7 @@ use waypost_core::seeded::seeded_bug;
 /// If `path` is a link, its target is replaced. An existing file keeps its permissions; a new one gets `mode`. On an
 /// error the file has its old content, or the new one if only the last fsync failed.
 pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
-    let target = std::fs::canonicalize(path).or_else(|error| match error.kind() {
+    let target = follow_link(path).or_else(|error| match error.kind() {
         ErrorKind::NotFound => Ok(path.to_owned()),
         _ => Err(error),
     })?;
@@ -40,6 +40,19 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         let _ = std::fs::remove_file(&temporary);
     }
     written
+}
+
+/// Returns the target of a path that is a link, and any other path as it is. An error if there is no file.
+///
+/// What is beside a file is found through its directory, whatever links lead there, so only the last part of a path matters.
+/// Resolving all of it takes a system call for each part.
+pub(crate) fn follow_link(path: &Path) -> io::Result<PathBuf> {
+    match std::fs::read_link(path) {
+        Ok(_) => std::fs::canonicalize(path),
+        // The system's answer for what is not a link.
+        Err(error) if error.kind() == ErrorKind::InvalidInput => Ok(path.to_owned()),
+        Err(error) => Err(error),
+    }
 }
 
 /// Syncs the directory of `path`, so that its names survive a power cut.
@@ -148,7 +161,7 @@ fn lock_abandoned(temporary: &Path) -> Option<File> {
     file.try_lock().is_ok().then_some(file)
 }
 
-fn parent(path: &Path) -> &Path {
+pub(crate) fn parent(path: &Path) -> &Path {
     match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),

@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fs::{File, Metadata, OpenOptions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufWriter, ErrorKind, Read, Write};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, SystemTime};
@@ -14,12 +14,13 @@ use rustix::fs::{CWD, OFlags, RenameFlags};
 use rustix::io::Errno;
 use waypost_core::seeded::seeded_bug;
 
+use crate::replace::{follow_link, parent};
 use crate::{Stamp, create_beside, rename_new, sync_dir};
 
 /// The version of a file at the time it was read.
 #[derive(Clone, Debug)]
 pub struct FileVersion {
-    /// The real path, with links resolved.
+    /// The path of the file itself: not of a link to it.
     path: PathBuf,
     /// None if there was no file.
     state: Option<State>,
@@ -84,8 +85,10 @@ impl State {
 pub fn read_version(path: &Path) -> io::Result<(Vec<u8>, FileVersion)> {
     let (file, version) = open_version(path)?;
     let mut bytes = Vec::new();
-    if let Some(mut file) = file {
-        file.read_to_end(&mut bytes)?;
+    if let (Some(file), Some(state)) = (file, &version.state) {
+        // Its size is known, so the system is not asked for it again.
+        bytes.reserve_exact(usize::try_from(state.length).unwrap_or_default().saturating_add(1));
+        file.take(u64::MAX).read_to_end(&mut bytes)?;
     }
     Ok((bytes, version))
 }
@@ -111,7 +114,7 @@ pub fn scan_version(path: &Path, mut each: impl FnMut(&[u8])) -> io::Result<File
 
 /// Opens a regular file, if there is one, and returns its version.
 fn open_version(path: &Path) -> io::Result<(Option<File>, FileVersion)> {
-    let path = match std::fs::canonicalize(path) {
+    let path = match follow_link(path) {
         Ok(real) => real,
         Err(error) if error.kind() == ErrorKind::NotFound && !path.is_symlink() => {
             return Ok((None, FileVersion { path: path.to_owned(), state: None, stamp: None }));
@@ -147,19 +150,26 @@ pub enum Replaced {
     Changed,
 }
 
+/// Parts of a file that are together shorter are written with one system call.
+const WRITE_BUFFER: usize = 64 * 1024;
+
 /// Replaces a file durably, if it still has the version that was read.
 ///
 /// The content comes in parts, so that the caller need not copy them into one buffer. On an error the file is unchanged,
 /// or another program's version of it is beside it, where [`restore_displaced`] finds it.
 pub fn replace_if_unchanged(read: &FileVersion, content: &[&[u8]], mode: u32) -> io::Result<Replaced> {
-    let (mut file, temporary) = create_beside(&read.path, mode)?;
+    let (file, temporary) = create_beside(&read.path, mode)?;
     let written: io::Result<(State, bool)> = (|| {
         if let Ok(existing) = std::fs::metadata(&read.path) {
             file.set_permissions(existing.permissions())?;
         }
+        // Short parts are written together.
+        let mut parts = BufWriter::with_capacity(WRITE_BUFFER, &file);
         for part in content {
-            file.write_all(part)?;
+            parts.write_all(part)?;
         }
+        parts.flush()?;
+        drop(parts);
         let modified = antedate(&file);
         if !seeded_bug("skip_ledger_fsync") {
             file.sync_all()?;
@@ -169,8 +179,10 @@ pub fn replace_if_unchanged(read: &FileVersion, content: &[&[u8]], mode: u32) ->
         Ok((own, modified == Some(own.modified)))
     })();
     let published = written.and_then(|(own, is_antedated)| Ok((own, is_antedated, publish(read, &temporary, own)?)));
-    // No other program uses this name, so the file is this process's new version.
-    let _ = std::fs::remove_file(&temporary);
+    if !matches!(published, Ok((.., true))) {
+        // No other program uses this name, so the file is this process's new version.
+        let _ = std::fs::remove_file(&temporary);
+    }
     let (own, is_antedated, is_published) = published?;
     if !is_published {
         return Ok(Replaced::Changed);
@@ -244,7 +256,12 @@ impl Exchange {
     /// Exchanges the names. Returns whether this displaced the version that was read; if not, the exchange is undone.
     fn run(&self) -> io::Result<bool> {
         match self.exchange() {
-            Ok(()) if self.holds(&self.expected) || seeded_bug("replace_unchecked") => {
+            Ok(()) if self.holds(&self.expected) => {
+                // If it stays, the next change removes it.
+                let _ = std::fs::remove_file(&self.aside);
+                Ok(true)
+            }
+            Ok(()) if seeded_bug("replace_unchecked") => {
                 self.remove_known();
                 Ok(true)
             }
@@ -331,8 +348,8 @@ pub fn restore_displaced(path: &Path) -> Vec<PathBuf> {
 
 fn exchanges_of(path: &Path) -> Vec<Exchange> {
     // A replacement through a link replaces the link's target.
-    let path = std::fs::canonicalize(path).unwrap_or_else(|_| path.to_owned());
-    let entries = path.parent().and_then(|dir| std::fs::read_dir(dir).ok()).into_iter().flatten().flatten();
+    let path = follow_link(path).unwrap_or_else(|_| path.to_owned());
+    let entries = std::fs::read_dir(parent(&path)).into_iter().flatten().flatten();
     entries.filter_map(|entry| Exchange::from_name(&path, entry.file_name().to_str()?)).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Deleting a tree that contains a mount point.
+//! Deleting a tree that contains a mount point or an immutable file.
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::fs;
@@ -46,4 +46,26 @@ fn a_mount_point_inside_a_tree_is_not_entered() {
     drop(bound);
     remove_tree(&tree, FileIdentity::of(&tree).unwrap()).unwrap();
     assert!(!tree.exists() && canary.join("precious").exists());
+}
+
+#[test]
+fn f51_an_immutable_file_is_named_and_deleted_once_it_is_not_any_more() {
+    let dir = temp_dir();
+    let (tree, file) = (dir.path().join("tree"), dir.path().join("tree/inner/fixed"));
+    fs::create_dir_all(tree.join("inner")).unwrap();
+    fs::File::create(&file).unwrap();
+    let chattr = |flag: &str| {
+        let set = Command::new("chattr").arg(flag).arg(&file).output().unwrap();
+        if !set.status.success() {
+            unavailable(&format!("files cannot be made immutable: {}", String::from_utf8_lossy(&set.stderr)));
+        }
+    };
+    let remove = || remove_tree(&tree, FileIdentity::of(&tree).unwrap());
+    chattr("+i");
+    let error = remove();
+    chattr("-i");
+    let error = error.unwrap_err().full_message();
+    assert!(error.contains("fixed"), "{error}");
+    remove().unwrap();
+    assert!(!tree.exists());
 }

@@ -8,8 +8,8 @@ use std::path::Path;
 use foldhash::fast::RandomState;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::kept::KeptChange;
-use waypost_core::ledger::mark;
 use waypost_core::ledger::record::Record;
+use waypost_core::ledger::{mark, moved};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::FileVersion;
@@ -114,10 +114,8 @@ impl<'a> Draft<'a> {
             return Ok(Written::Nothing);
         }
         self.key.iter().try_for_each(|key| file.begin_once(key, self.document.changed_lines()))?;
-        file.begin_keeping(self.changes.values(), now)?;
-        let Some(written) = file.replace(&self.seen, &self.document)? else { return Ok(Written::Outdated) };
-        file.end_keeping(&self.document, &written);
-        Ok(Written::Version(written))
+        let written = file.replace_and_keep(&self.seen, &self.document, self.changes.values(), now)?;
+        Ok(written.map_or(Written::Outdated, Written::Version))
     }
 
     /// Records in the index which lines the file has now.
@@ -135,6 +133,11 @@ impl<'a> Draft<'a> {
         let Some(id) = is.or(was.as_ref()).and_then(|record| record.text("id")) else { return };
         self.changes.entry(id).or_insert(KeptChange { was, is: None }).is = is.cloned();
         self.is_changed = true;
+    }
+
+    /// Returns the ids of the changed issues, and how each was before, unless it is new.
+    pub fn changed(&self) -> impl Iterator<Item = (&str, Option<&Record>)> {
+        self.changes.iter().map(|(id, change)| (id.as_str(), change.was.as_ref()))
     }
 
     /// Discards the draft: nothing is written, whatever else happens to it.
@@ -223,6 +226,33 @@ impl<'a> Draft<'a> {
         let line = self.document.line(0);
         self.index.replace_line(self.number, &mut self.known_lines, 0, !is_new, Some(line))?;
         self.is_changed = true;
+        Ok(())
+    }
+
+    /// Records in the ledger that issues were moved to another one, so that no merge brings them back.
+    pub fn mark_moved<'i>(&mut self, ids: impl IntoIterator<Item = &'i str>, at: Timestamp) -> Result<()> {
+        let marks = ids.into_iter().map(|id| moved::mark(id, at)).collect::<Result<Vec<_>>>()?;
+        for mark in marks {
+            let place = self.document.insert(&mark)?;
+            let line = self.document.line(place);
+            self.index.replace_line(self.number, &mut self.known_lines, place, false, Some(line))?;
+            self.is_changed = true;
+        }
+        self.places.invalidate();
+        Ok(())
+    }
+
+    /// Removes the marks of issues that were moved away and come back.
+    pub fn unmark_moved(&mut self, is_back: impl Fn(&str) -> bool) -> Result<()> {
+        let is_mark = |line: &[u8]| moved::marked(line).is_some_and(|id| is_back(&id));
+        let lines = self.document.lines().enumerate();
+        let places: Vec<usize> = lines.filter(|(_, line)| is_mark(line)).map(|(place, _)| place).collect();
+        if !places.is_empty() {
+            self.index.remove_lines(self.number, &mut self.known_lines, &places)?;
+            self.document.remove_all(&places);
+            self.places.invalidate();
+            self.is_changed = true;
+        }
         Ok(())
     }
 

@@ -313,24 +313,28 @@ impl LedgerFile {
         Ok(source)
     }
 
-    /// Forgets kept changes that a commit or a stash has. The caller holds the lock.
-    pub(crate) fn settle_kept(&self) -> Result<()> {
-        let Some(kept) = self.kept.as_ref().filter(|kept| kept.is_unsettled(self.stamp())) else { return Ok(()) };
-        let source = self.merged_source()?;
-        if let Err(error) = kept.settle(&source.document, source.seen.stamp()) {
-            // Then they are looked for again.
-            log::debug!("cannot forget what was committed: {error}");
+    /// Reads the file like [`LedgerFile::source`], after forgetting kept changes that a commit or a stash has. The caller holds
+    /// the lock.
+    pub(crate) fn settled_source(&self) -> Result<Source<'_>> {
+        let mut source = self.merged_source()?;
+        let stamp = source.seen.stamp();
+        if let Some(kept) = self.kept.as_ref().filter(|kept| kept.is_unsettled(stamp)) {
+            if let Err(error) = kept.settle(&source.document, stamp) {
+                // Then they are looked for again.
+                log::debug!("cannot forget what was committed: {error}");
+            }
+            source.restored = kept.restore(&mut source.document)?;
         }
-        Ok(())
+        Ok(source)
     }
 
-    /// Forgets kept changes like [`LedgerFile::settle_kept`], unless a process is writing right now.
+    /// Forgets kept changes like [`LedgerFile::settled_source`], unless a process is writing right now.
     pub(crate) fn try_to_settle_kept(&self) -> Result<()> {
         if !self.has_unsettled_changes() {
             return Ok(());
         }
         let _lock = self.acquire(Duration::ZERO)?;
-        self.settle_kept()
+        self.settled_source().map(drop)
     }
 
     /// Returns whether there may be kept changes that the file does not have.
@@ -342,24 +346,23 @@ impl LedgerFile {
         Stamp::of_path(&self.path).ok().flatten()
     }
 
-    /// Records changes that are about to be written, so that they are kept until a commit has them. The caller holds the lock.
-    pub(crate) fn begin_keeping<'c>(
+    /// Replaces the file like [`LedgerFile::replace`]. These changes of it are kept until a commit has them. The caller holds
+    /// the lock.
+    pub(crate) fn replace_and_keep<'c>(
         &self,
+        seen: &FileVersion,
+        document: &Document,
         changes: impl Iterator<Item = &'c KeptChange>,
         now: Timestamp,
-    ) -> Result<()> {
-        let Some(kept) = &self.kept else { return Ok(()) };
-        kept.begin(changes, now).map_err(|error| self.cannot_write(error))
-    }
-
-    /// Records that these changes were written. The caller holds the lock.
-    pub(crate) fn end_keeping(&self, document: &Document, written: &FileVersion) {
-        if let Some(kept) = &self.kept
-            && let Err(error) = kept.end(document, written.stamp())
-        {
+    ) -> Result<Option<FileVersion>> {
+        let keeping = self.kept.as_ref().map(|kept| kept.begin(changes, now)).transpose();
+        let keeping = keeping.map_err(|error| self.cannot_write(error))?;
+        let Some(written) = self.replace(seen, document)? else { return Ok(None) };
+        if let Some(Err(error)) = keeping.map(|keeping| keeping.end(document, written.stamp())) {
             // The next process finds out from the ledger that they were written.
             log::debug!("cannot record that changes were written: {error}");
         }
+        Ok(Some(written))
     }
 
     /// Forgets all kept changes, so that the file counts as it is. The caller holds the lock.

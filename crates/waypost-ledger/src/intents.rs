@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 
 use waypost_core::ledger::conflict;
 use waypost_core::ledger::document::Document;
+use waypost_core::seeded::seeded_bug;
 use waypost_fs::{read_version, replace};
 
 /// The records of the changes with a key, beside the lock that guards them.
@@ -40,6 +41,7 @@ impl Intents {
         let Some(content) = read(&self.intent)? else { return Ok(()) };
         if let Some(intent) = Intent::parse(&content)
             && intent.is_written()?
+            && !seeded_bug("deliver_twice")
         {
             let mut keys = read(&self.written)?.unwrap_or_default();
             keys.extend([intent.key, b"\n"].concat());

@@ -6,13 +6,14 @@
 use std::fmt;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
+use std::os::unix::fs::{FileExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use waypost_core::digest::hex;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::kept::{Kept, KeptChange, end_line};
+use waypost_core::seeded::seeded_bug;
 use waypost_core::time::Timestamp;
 use waypost_core::{Result, path_text};
 use waypost_fs::{Stamp, boot_id, replace};
@@ -48,27 +49,22 @@ impl KeptFile {
 
     /// Returns whether there may be kept changes that a version of the ledger's file does not have.
     pub(crate) fn is_unsettled(&self, stamp: Option<Stamp>) -> bool {
-        let is_empty = || fs::metadata(&self.path).map_or(true, |metadata| metadata.len() == 0);
-        !is_empty() && !stamp.is_some_and(|stamp| self.last_line().is_ok_and(|last| last == end_of(Some(stamp))))
+        match self.last_line() {
+            Ok(last) => !last.is_empty() && stamp.is_none_or(|stamp| last != end_of(Some(stamp))),
+            // A file that cannot be read may have any change, if it exists.
+            Err(_) => fs::metadata(&self.path).is_ok_and(|metadata| metadata.len() > 0),
+        }
     }
 
     /// Records changes that are about to be written to the ledger.
-    pub(crate) fn begin<'c>(&self, changes: impl Iterator<Item = &'c KeptChange>, now: Timestamp) -> io::Result<()> {
-        self.append(&changes.map(|change| change.to_line(&self.ledger, now)).collect::<String>())
-    }
-
-    /// Records that the changes were written to the ledger, whose file has this content and this stamp now.
-    pub(crate) fn end(&self, document: &Document, stamp: Option<Stamp>) -> io::Result<()> {
-        self.append(&end_of(stamp))?;
-        if fs::metadata(&self.path)?.len() > self.compacted_bytes().max(MIN_COMPACTED_BYTES / 2) * 2 {
-            let (mut kept, others) = self.read(document)?;
-            self.read_saved(&mut |saved, at| {
-                kept.forget_saved(saved, at);
-                !kept.is_empty()
-            });
-            self.write(&kept, &others, stamp)?;
-        }
-        Ok(())
+    pub(crate) fn begin<'c>(
+        &self,
+        changes: impl Iterator<Item = &'c KeptChange>,
+        now: Timestamp,
+    ) -> io::Result<Keeping<'_>> {
+        let lines = changes.filter(|_| !seeded_bug("forget_kept")).map(|change| change.to_line(&self.ledger, now));
+        let file = self.append(&lines.collect::<String>())?;
+        Ok(Keeping { kept: self, file })
     }
 
     /// Forgets changes that a commit or a stash has, if the ledger does not have them any more. The caller holds the lock.
@@ -78,7 +74,7 @@ impl KeptFile {
         let last = self.last_line()?;
         let mut is_changed = !last.starts_with("{\"end\"") || !last.contains(boot_id().unwrap_or_default());
         let mut is_complete = kept.taken_back(document).is_empty();
-        if !is_complete {
+        if !is_complete && !seeded_bug("keep_committed") {
             self.read_saved(&mut |saved, at| {
                 is_changed |= kept.forget_saved(saved, at);
                 is_complete = kept.taken_back(document).is_empty();
@@ -89,7 +85,7 @@ impl KeptFile {
         if is_changed {
             self.write(&kept, &others, stamp)
         } else if stamp.is_some() {
-            self.append(&end_of(stamp))
+            self.append(&end_of(stamp)).map(drop)
         } else {
             Ok(())
         }
@@ -130,7 +126,8 @@ impl KeptFile {
         replace(&self.path, &[size.as_bytes(), own.as_bytes(), others, end.as_bytes()].concat(), 0o600)
     }
 
-    fn append(&self, lines: &str) -> io::Result<()> {
+    /// Appends lines, and returns the open file.
+    fn append(&self, lines: &str) -> io::Result<File> {
         let mut file = OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)?;
         let mut last = [b'\n'];
         if file.seek(SeekFrom::End(-1)).is_ok() {
@@ -138,16 +135,17 @@ impl KeptFile {
         }
         // A crash may have cut the last line off.
         let start = if last == [b'\n'] { "" } else { "\n" };
-        file.write_all(format!("{start}{lines}").as_bytes())
+        file.write_all(format!("{start}{lines}").as_bytes())?;
+        Ok(file)
     }
 
     /// Returns the last line, if it is short.
     fn last_line(&self) -> io::Result<String> {
-        let mut file = File::open(&self.path)?;
+        let file = File::open(&self.path)?;
         let length = file.metadata()?.len();
-        file.seek(SeekFrom::Start(length.saturating_sub(512)))?;
-        let mut end = Vec::new();
-        file.read_to_end(&mut end)?;
+        let start = length.saturating_sub(512);
+        let mut end = vec![0; usize::try_from(length - start).unwrap_or_default()];
+        file.read_exact_at(&mut end, start)?;
         let start = end[..end.len().saturating_sub(1)].iter().rposition(|byte| *byte == b'\n').map_or(0, |at| at + 1);
         Ok(String::from_utf8_lossy(&end[start..]).into_owned())
     }
@@ -162,8 +160,91 @@ impl KeptFile {
     }
 }
 
+/// Changes that are being written to the ledger. The lock of the ledger guards them.
+pub(crate) struct Keeping<'a> {
+    kept: &'a KeptFile,
+    file: File,
+}
+
+impl Keeping<'_> {
+    /// Records that the changes were written to the ledger, whose file has this content and this stamp now.
+    pub(crate) fn end(mut self, document: &Document, stamp: Option<Stamp>) -> io::Result<()> {
+        self.file.write_all(end_of(stamp).as_bytes())?;
+        let (kept_file, size) = (self.kept, self.file.metadata()?.len());
+        if size > MIN_COMPACTED_BYTES && size > kept_file.compacted_bytes() * 2 {
+            let (mut kept, others) = kept_file.read(document)?;
+            kept_file.read_saved(&mut |saved, at| {
+                kept.forget_saved(saved, at);
+                !kept.is_empty()
+            });
+            kept_file.write(&kept, &others, stamp)?;
+        }
+        Ok(())
+    }
+}
+
 /// Returns the line that ends changes, after which the ledger's file has this stamp.
 fn end_of(stamp: Option<Stamp>) -> String {
     let bytes = stamp.map(Stamp::to_bytes).unwrap_or_default();
     end_line(&hex(&bytes), boot_id().unwrap_or_default())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use waypost_core::ledger::record::Record;
+    use waypost_core::ledger::vocabulary::Terms;
+    use waypost_fs::PrivateDir;
+
+    use super::*;
+    use crate::{Filter, LedgerFile, Ledgers, Sort};
+
+    const NOW: Timestamp = Timestamp::from_millis(1_767_225_600_000);
+    const ONE: &str = "{\"id\":\"a-1\",\"title\":\"One\"}\n";
+    const TWO: &str = "{\"id\":\"a-2\",\"title\":\"Two\"}\n";
+
+    /// Returns a ledger in a directory. The last commit has this version of it.
+    fn ledger(dir: &Path, committed: &'static str) -> Ledgers {
+        let private = PrivateDir::from(dir.join("private")).with_user_dir(Some(dir.join("home")));
+        let file = LedgerFile::new(dir.join("issues.jsonl"), private, "ledger.lock", Duration::from_secs(20))
+            .with_kept_changes(move |each| {
+                each(&Document::parse(committed.into()), NOW);
+                Ok(())
+            });
+        Ledgers::new(vec![file], dir.join("private/index.db"), Terms::default())
+    }
+
+    fn add(ledgers: &Ledgers, line: &str) {
+        let record = Record::parse(line.trim_end()).unwrap();
+        ledgers.change(0, NOW, |draft| draft.add(&record)).unwrap();
+    }
+
+    fn ids(ledgers: &Ledgers) -> Vec<String> {
+        let listed = ledgers.with_index(NOW, |index| index.list(&Filter::default(), Sort::Id, false, None)).unwrap();
+        listed.into_iter().map(|issue| issue.id).collect()
+    }
+
+    #[test]
+    fn a_change_that_another_program_takes_back_is_shown_and_written_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledgers = ledger(dir.path(), "");
+        add(&ledgers, ONE);
+        replace(&dir.path().join("issues.jsonl"), b"", 0o600).unwrap();
+        assert_eq!(ids(&ledgers), ["a-1"]);
+        add(&ledgers, TWO);
+        assert_eq!((ledgers.take_put_back(), ids(&ledgers)), (1, vec!["a-1".to_owned(), "a-2".to_owned()]));
+        assert_eq!(fs::read_to_string(dir.path().join("issues.jsonl")).unwrap(), [ONE, TWO].concat());
+    }
+
+    #[test]
+    fn a_change_that_a_commit_has_stays_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        let ledgers = ledger(dir.path(), ONE);
+        add(&ledgers, ONE);
+        replace(&dir.path().join("issues.jsonl"), b"", 0o600).unwrap();
+        assert_eq!(ids(&ledgers), [""; 0]);
+        add(&ledgers, TWO);
+        assert_eq!((ledgers.take_put_back(), ids(&ledgers)), (0, vec!["a-2".to_owned()]));
+    }
 }

@@ -92,6 +92,12 @@ impl Ledgers {
         }
     }
 
+    /// Closes the index, because the meaning of its issues changed: the next query opens or builds one of the terms as they
+    /// are now.
+    pub fn close_index(&self) {
+        *self.lock() = None;
+    }
+
     /// Runs queries like [`Ledgers::with_index`], on an index in which issues have the records that `edit` returns, each with
     /// the number of its ledger. Neither the index nor a ledger keeps these records.
     pub fn with_edited_index<T>(
@@ -130,7 +136,7 @@ impl Ledgers {
         let open = self.lock();
         let _lock = self.lock_index();
         let index = opened(open.as_ref())?;
-        let indexed = index.begin_change().and_then(|()| index.index_texts()).and_then(|()| index.commit());
+        let indexed = index.begin_journaled_change().and_then(|()| index.index_texts()).and_then(|()| index.commit());
         if indexed.is_err() {
             // Each search then indexes the texts itself.
             index.end();
@@ -146,8 +152,9 @@ impl Ledgers {
         let open = self.lock();
         let _lock = self.lock_index();
         let index = opened(open.as_ref())?;
-        let created =
-            index.begin_change().and_then(|()| if index.needs_lists()? { index.create_lists() } else { Ok(()) });
+        let created = index
+            .begin_journaled_change()
+            .and_then(|()| if index.needs_lists()? { index.create_lists() } else { Ok(()) });
         if created.and_then(|()| index.commit()).is_err() {
             // Each list then reads all issues.
             index.end();
@@ -198,8 +205,7 @@ impl Ledgers {
         let mut open = self.lock();
         let mut in_memory = false;
         for _ in 0..MAX_WRITE_ATTEMPTS {
-            file.settle_kept()?;
-            let source = file.source()?;
+            let source = file.settled_source()?;
             let restored = source.restored.len();
             let index_lock = self.open_for_change(&mut open, number, &source, in_memory, now)?;
             let index = opened(open.as_ref())?;
@@ -237,7 +243,7 @@ impl Ledgers {
                 }
             };
             // The ledger is written, and only the ledger counts. If this fails, the next reader finds the index stale.
-            match recorded.and_then(|()| index.commit()) {
+            match recorded.and_then(|()| index.commit_change(&self.index)) {
                 Ok(()) => open.as_mut().into_iter().for_each(|open| open.stamps = None),
                 Err(_) => *open = None,
             }
@@ -255,8 +261,7 @@ impl Ledgers {
     /// Returns the issues of one ledger that another program took back.
     pub fn taken_back(&self, number: usize) -> Result<Vec<String>> {
         let _lock = self.files[number].lock()?;
-        self.files[number].settle_kept()?;
-        Ok(self.files[number].source()?.restored)
+        Ok(self.files[number].settled_source()?.restored)
     }
 
     /// Forgets the changes of one ledger that no commit has yet, so that its file counts as it is.
@@ -342,12 +347,13 @@ impl Ledgers {
         if open.as_ref().is_some_and(|open| open.stamps.as_ref() == Some(&stamps)) {
             return Ok(());
         }
-        *open = None;
-        if let Some(index) = Index::open(&self.index, &self.terms) {
+        if let Some(index) = self.open_index(open) {
             if self.freshness(&index, &stamps)?.is_some_and(|fresh| fresh.iter().all(|fresh| *fresh)) {
                 *open = Some(Open::new(index, Some(stamps)));
                 return Ok(());
             }
+            index.end();
+            *open = Some(Open::new(index, None));
         } else if stamps.iter().all(Option::is_none) {
             // Without files there is nothing to index.
             return self.open_in_memory(open, now);
@@ -393,6 +399,13 @@ impl Ledgers {
         }
     }
 
+    /// Opens the index on disk, unless it is open already: another process may have replaced it meanwhile. Begins a read
+    /// transaction.
+    fn open_index(&self, open: &mut Option<Open>) -> Option<Index> {
+        let reopened = open.take().and_then(|open| open.index.reopen(&self.index));
+        reopened.or_else(|| Index::open(&self.index, &self.terms))
+    }
+
     fn lock_index(&self) -> Option<FileLock> {
         FileLock::acquire(&self.lock_path(), INDEX_LOCK_TIMEOUT).ok()
     }
@@ -416,9 +429,7 @@ impl Ledgers {
         given: Option<(usize, &Source<'_>)>,
         now: Timestamp,
     ) -> Result<bool> {
-        // Another process may have replaced the index while we waited.
-        *open = None;
-        if let Some(index) = Index::open(&self.index, &self.terms) {
+        if let Some(index) = self.open_index(open) {
             match self.update(&index, given, now) {
                 Ok(true) => {
                     *open = Some(Open::new(index, None));
@@ -450,10 +461,10 @@ impl Ledgers {
         let mut is_changed = false;
         for attempt in 0..MAX_READ_ATTEMPTS {
             let Some(stamps) = self.stamps() else { return Ok(false) };
-            let Some(fresh) = self.freshness(index, &stamps)? else { return Ok(false) };
             if attempt == 0 {
                 index.begin_change()?;
             }
+            let Some(fresh) = self.freshness(index, &stamps)? else { return Ok(false) };
             for (number, is_fresh) in fresh.into_iter().enumerate() {
                 let updated = match given {
                     Some((given, source)) if given == number => index.update(number, source)?,
@@ -474,7 +485,7 @@ impl Ledgers {
             index.raise_revision(now)?;
         }
         if given.is_none() {
-            index.commit()?;
+            index.commit_change(&self.index)?;
         }
         Ok(true)
     }

@@ -15,6 +15,7 @@ mod tool_locks;
 pub use draft::Draft;
 pub use file::{LedgerFile, LedgerLocks};
 pub use index::{
-    COMMON_WORDS, Counts, Damage, Filter, Index, IndexedIssue, Order, Position, Range, Sort, Summary, Window,
+    COMMON_WORDS, Counts, Damage, Field, Filter, Index, IndexedIssue, MAX_SEARCH, Order, Position, Range, Sort,
+    Summary, Window,
 };
 pub use ledgers::Ledgers;

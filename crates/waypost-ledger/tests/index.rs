@@ -433,6 +433,26 @@ fn a_missing_foreign_or_damaged_index_changes_no_answer() {
 }
 
 #[test]
+fn a_process_that_has_the_index_open_does_not_read_what_a_killed_one_left_of_it() {
+    let dir = temp_dir();
+    fs::create_dir_all(dir.path().join("tree")).unwrap();
+    write_large_ledger(dir.path());
+    let (index, open) = (dir.path().join("private/kept.db"), ledgers(dir.path(), "kept.db"));
+    assert_eq!(titles(&open).len(), 2_000);
+    // Another process changed the ledger, and died when it had written some pages of the index: the link was gone.
+    let new = Record::parse(&line_of(99_999, "new")).unwrap();
+    ledgers(dir.path(), "other.db").change(0, NOW, |draft| draft.add(&new)).unwrap();
+    let file = index.with_file_name(fs::read_link(&index).unwrap());
+    let mut pages = fs::read(&file).unwrap();
+    let half = pages.len() / 2;
+    pages[half..].fill(b'x');
+    write(&file, true, &pages);
+    fs::remove_file(&index).unwrap();
+    assert_eq!(titles(&open).len(), 2_001);
+    check(dir.path());
+}
+
+#[test]
 fn an_older_copy_of_the_index_is_brought_up_to_date() {
     let dir = temp_dir();
     let ledgers = ledgers(dir.path(), "kept.db");
@@ -725,4 +745,29 @@ fn a_search_for_rarer_words_is_ranked_by_how_well_they_match() {
     let found = found.unwrap();
     assert_eq!(found.len(), COMMON_WORDS);
     assert!(found.is_sorted_by_key(|one| one.status == "closed"));
+}
+
+#[test]
+fn a_search_for_too_many_words_is_refused_before_any_of_it_runs() {
+    let dir = temp_dir();
+    let ledgers = ledger_with_common_word(dir.path(), 1);
+    let words: Vec<String> = (0..101).map(|word| word.to_string()).collect();
+    let refusals = ledgers
+        .with_index(NOW, |index| Ok([index.are_common(&words).unwrap_err(), index.search(&words, None).unwrap_err()]));
+    for refusal in refusals.unwrap() {
+        assert_eq!(refusal.full_message(), "a search takes 1 to 100 words, not 101");
+    }
+}
+
+#[test]
+fn a_nul_in_a_search_separates_words() {
+    let dir = temp_dir();
+    let ledgers = ledger_with_common_word(dir.path(), 1);
+    ledgers.make_searchable(NOW, || {}).unwrap();
+    let search = |words: &str| ledgers.with_index(NOW, |index| index.search(&[words.to_owned()], None));
+    for words in ["parser", "\0parser", "parser\0", "pars\0parser", "parser\"\0"] {
+        assert_eq!(search(words).unwrap().len(), 1, "{words:?}");
+    }
+    assert!(search("parser\0nothing").unwrap().is_empty());
+    assert_eq!(search("\0").unwrap_err().full_message(), "a search takes 1 to 100 words, not 0");
 }

@@ -1,11 +1,6 @@
 // The client of the public HTTP API. The page has no other source of data.
+import { forget, needsLogin, ready, secret } from './session.js';
 import { signal } from './vendor/signals.js';
-
-/// The token that the user typed in; none if the session's cookie identifies the browser. It lives as long as the tab.
-const KEY = 'waypost-token';
-
-/// Whether the server refused the credentials, so that the page asks for a token.
-export const needsLogin = signal(false);
 
 /// An error in the server's words.
 export class ApiError extends Error {
@@ -16,22 +11,12 @@ export class ApiError extends Error {
   }
 }
 
-export const hasToken = () => sessionStorage.getItem(KEY) !== null;
-
-export function setToken(token) {
-  if (token) sessionStorage.setItem(KEY, token);
-  else sessionStorage.removeItem(KEY);
-}
-
-/// Writes need the header Waypost-Page: no form of another site can send it.
-function headers() {
-  const token = sessionStorage.getItem(KEY);
-  return { 'Waypost-Page': '1', ...(token ? { Authorization: `Bearer ${token}` } : {}) };
-}
-
 export async function open(path, options = {}) {
-  const response = await fetch(path, { ...options, headers: { ...headers(), ...options.headers } });
-  if (response.status === 401) needsLogin.value = true;
+  await ready;
+  const session = secret();
+  if (!session) throw new ApiError(401, { detail: 'log in first' });
+  const response = await fetch(path, { ...options, headers: { Authorization: `Bearer ${session}`, ...options.headers } });
+  if (response.status === 401) forget(session);
   if (!response.ok) throw new ApiError(response.status, await response.json().catch(() => ({})));
   return response;
 }
@@ -63,16 +48,10 @@ export async function write(path, body, method = 'POST') {
 
 /// Whether the user may change things: people can, with their own token or a session.
 export const isAdmin = signal(false);
+needsLogin.subscribe((isNeeded) => { if (isNeeded) isAdmin.value = false; });
 
 export async function readRole() {
   const answer = await open('/whoami').then((response) => response.json()).catch(() => undefined);
   // Without an answer the role is as before: a connection that is lost for a moment takes no form away.
   if (answer) isAdmin.value = answer.data.role === 'admin';
-}
-
-export async function logout() {
-  setToken(null);
-  isAdmin.value = false;
-  await open('/logout', { method: 'POST' }).catch(() => {});
-  needsLogin.value = true;
 }

@@ -1,11 +1,10 @@
 // The page: navigation, keys, login, and the screen that the address names.
 import { useEffect, useErrorBoundary, useRef, useState } from './vendor/hooks.js';
 import { options, render } from './vendor/preact.js';
-import { hasToken, logout, needsLogin, setToken } from './api.js';
 import { Attention, NoticeButton, waiting } from './attention.js';
 import { Dialog, Notices } from './dialogs.js';
 import { html } from './html.js';
-import { connection, follow, nextFrame, version } from './live.js';
+import { connection, follow, nextFrame } from './live.js';
 import { isOpen as isPaletteOpen, Palette } from './palette.js';
 import { go, link, route } from './router.js';
 import { Scope } from './scope.js';
@@ -17,6 +16,7 @@ import { Now } from './screens/now.js';
 import { Task } from './screens/task.js';
 import { Workflows } from './screens/workflows.js';
 import { Workspaces } from './screens/workspaces.js';
+import { login, logout, needsLogin, problem } from './session.js';
 import { age } from './ui.js';
 
 /// However many events come, the page is drawn at most once per frame.
@@ -84,17 +84,15 @@ function Login() {
   const [token, setText] = useState('');
   const submit = (event) => {
     event.preventDefault();
-    setToken(token.trim());
-    needsLogin.value = false;
-    version.value += 1;
+    login({ token: token.trim() });
   };
   return html`<main class="login"><h1>Waypost</h1>
-    ${hasToken() && html`<div class="problem" role="alert">The server does not accept this token.</div>`}
+    ${problem.value && html`<div class="problem" role="alert">${problem.value}</div>`}
     <form onSubmit=${submit}><p><label for="token">Token</label></p>
       <p><input id="token" type="password" autocomplete="off" required value=${token} onInput=${(event) => setText(event.target.value)}/>
         <button>Log in</button></p></form>
     <p class="dim">Your token is in <code>~/.waypost/token</code>. <code>way serve --open</code> prints an address that logs in
-      once without it. The token stays in this tab.</p></main>`;
+      once without it. The browser does not keep the token.</p></main>`;
 }
 
 const KEYS = [['j, k', 'next and previous row'], ['Enter', 'open the row'], ['/', 'search'], ['Ctrl K', 'go to anything'], ['?', 'these keys'], ['Esc', 'close, clear the spotlight'],

@@ -1,6 +1,7 @@
 // The stream of events: it brings every change to the screens, and tells the page how old its data is.
 import { batch, signal } from './vendor/signals.js';
-import { needsLogin, open, readRole } from './api.js';
+import { open, readRole } from './api.js';
+import { needsLogin } from './session.js';
 
 const MAX_RETRY_MS = 15000;
 /// The server sends a sign of life every few seconds. After this time without one, the connection is dead.

@@ -1,4 +1,6 @@
 // Addresses: the part after # names the screen and its subject, so that every screen has a deep link and Back works.
+// It takes the code of a login out of the address, before the address is read here.
+import './session.js';
 import { computed, signal } from './vendor/signals.js';
 
 const read = () => location.hash.replace(/^#\/?/, '') || 'now';

@@ -20,9 +20,9 @@ use waypost_core::model::{
 };
 use waypost_core::op::{
     AckMessage, AddCheckpoint, AddTask, AddWorkflow, AnswerQuestion, AskQuestion, AssignTask, CancelWorkflow,
-    ClaimTask, EndIssueLease, ExpireDue, FailTask, FinishTask, Heartbeat, LeaseIssue, ListInbox, PauseTask,
-    PauseWorkflow, RegisterAgent, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow, RetireAgent,
-    SendMessage, SkipTask, StartWorkflow, StoreOperation,
+    ClaimTask, EndIssueLease, ExpireDue, FailTask, FinishTask, Heartbeat, IntoAnyOperation, LeaseIssue, ListInbox,
+    PauseTask, PauseWorkflow, RegisterAgent, ReleaseTask, RemoveTask, ReopenTask, ReplanWorkflow, ResumeWorkflow,
+    RetireAgent, SendMessage, SkipTask, StartWorkflow,
 };
 use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
@@ -269,7 +269,7 @@ struct World<'a> {
 }
 
 impl World<'_> {
-    fn call<O: StoreOperation>(&mut self, operation: O) -> Result<Value> {
+    fn call<O: IntoAnyOperation>(&mut self, operation: O) -> Result<Value> {
         let answer = engine::write(self.store, &self.caller, &mut self.entropy, Some(&self.key), operation)?;
         Ok(serde_json::to_value(answer).unwrap())
     }

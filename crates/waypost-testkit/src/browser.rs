@@ -92,7 +92,7 @@ impl Browser {
         let end = Instant::now() + TIMEOUT;
         while !is_so() {
             assert!(Instant::now() < end, "timed out waiting until {what}; the page shows: {}", self.text());
-            std::thread::yield_now();
+            crate::pause();
         }
     }
 

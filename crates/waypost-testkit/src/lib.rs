@@ -9,21 +9,25 @@ mod corpus;
 pub mod memory;
 mod model;
 mod postgres;
+mod processes;
 mod run;
 mod sandbox;
 mod tools;
+mod wait;
 
 pub use browser::Browser;
 pub use chance::{Dice, pass};
 pub use corpus::{Corpus, corpora, injections};
 pub use model::{Model, ModelRequest, Turn};
 pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
+pub use processes::{Process, processes_in};
 pub use run::Run;
 pub use sandbox::{Runner, Sandbox, Template};
 pub use tools::{
     axe, chromium, claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python,
     opencode, pgbouncer, pre_commit, pygit2, qwen, schemathesis, strace, tmux, unavailable,
 };
+pub use wait::{pause, until};
 
 /// Creates a directory that is deleted on drop.
 pub fn temp_dir() -> tempfile::TempDir {

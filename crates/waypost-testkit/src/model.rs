@@ -74,12 +74,6 @@ impl ModelRequest {
             None => Turn::Say(format!("no tool {tool} is offered: {:?}", self.tools)),
         }
     }
-
-    /// Returns the last result of a tool.
-    #[track_caller]
-    pub fn last_result(&self) -> &str {
-        self.results.last().expect("a result of a tool")
-    }
 }
 
 type Script = dyn Fn(&ModelRequest) -> Turn + Send + Sync;

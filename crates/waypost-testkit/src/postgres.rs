@@ -235,7 +235,7 @@ impl Pooler {
         let since = std::time::Instant::now();
         while std::os::unix::net::UnixStream::connect(&socket).is_err() {
             assert!(since.elapsed() < std::time::Duration::from_mins(1), "pgbouncer does not start");
-            std::thread::yield_now();
+            crate::pause();
         }
         Pooler { dir, keeper }
     }

@@ -11,7 +11,9 @@ use std::process::{Command, Stdio};
 use std::sync::OnceLock;
 
 use tempfile::TempDir;
+use waypost_core::seeded;
 
+use crate::processes::kill_processes_in;
 use crate::run::Run;
 use crate::tools::find_jj;
 use crate::{hg, jj};
@@ -39,9 +41,12 @@ pub struct Sandbox {
 }
 
 /// A secret of the environment in any file fails the test: `way` copies nothing from its environment that it does not need.
+/// A test that fails leaves no process behind, which would disturb the others.
 impl Drop for Sandbox {
     fn drop(&mut self) {
-        if !std::thread::panicking() {
+        if std::thread::panicking() {
+            kill_processes_in(&self.root);
+        } else {
             let found = self.files_with_canary();
             assert!(found.is_empty(), "{} is in {found:?}", CANARY.0);
         }
@@ -290,6 +295,8 @@ impl Sandbox {
             .stdin(Stdio::null());
         // Where an instrumented program counts the lines that it runs.
         command.envs(std::env::var_os(PROFILE_FILE).map(|file| (PROFILE_FILE, file)));
+        // A planted defect is one of every process.
+        command.envs(std::env::var_os(seeded::VARIABLE).map(|bug| (seeded::VARIABLE, bug)));
         for role in ["AUTHOR", "COMMITTER"] {
             command
                 .env(format!("GIT_{role}_NAME"), "tester")

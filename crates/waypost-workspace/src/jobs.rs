@@ -21,6 +21,7 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open, pidfd_send_signal};
 use waypost_core::model::ProcessIdentity;
 use waypost_core::redact::Secrets;
+use waypost_core::seeded::seeded_bug;
 use waypost_core::{Error, Result};
 use waypost_fs::{boot_id, process_start};
 
@@ -35,6 +36,8 @@ const EXIT_TIMEOUT: Duration = Duration::from_secs(2);
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// Where programs are searched without `PATH`.
 const DEFAULT_PATH: &str = "/usr/bin:/bin";
+/// The arguments that make this program the supervisor of a job.
+pub const SUPERVISOR_ARGUMENTS: [&str; 2] = ["job", "supervise"];
 /// The environment variable that marks a job's processes.
 pub const MARK: &str = "WAYPOST_JOB";
 /// The environment variable with the start time of the supervisor of a job's processes. A user may set the job's id for a
@@ -150,6 +153,20 @@ pub fn kill_tools_of(process: &ProcessIdentity) {
             wait_for_any(&mut [], POLL_INTERVAL);
         }
     }
+}
+
+/// Returns whether a process is one of a job: the supervisor of a job is above it. It adopts orphans, so no process of a job
+/// leaves its tree.
+pub fn is_of_job(pid: u32) -> bool {
+    let parent = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        stat.rsplit_once(')')?.1.split_ascii_whitespace().nth(1)?.parse::<u32>().ok().filter(|parent| *parent != 0)
+    };
+    std::iter::successors(parent(&pid), parent).any(|above| {
+        let command = fs::read(format!("/proc/{above}/cmdline")).unwrap_or_default();
+        let words: Vec<&[u8]> = command.split(|byte| *byte == 0).collect();
+        words.windows(2).any(|pair| pair == SUPERVISOR_ARGUMENTS.map(str::as_bytes))
+    })
 }
 
 /// Lists the processes that have a variable in their environment.
@@ -360,6 +377,9 @@ fn handle(pid: Pid) -> Option<OwnedFd> {
 /// Lists the processes of a job: those with its mark and that of its supervisor, and all descendants of its supervisor.
 fn processes_of(job: &str, supervisor: &ProcessIdentity) -> Vec<u32> {
     let Ok(entries) = fs::read_dir("/proc") else { return Vec::new() };
+    if seeded_bug("leave_processes") {
+        return Vec::new();
+    }
     let marks = [format!("{MARK}={job}"), format!("{SUPERVISOR_MARK}={}", supervisor.start_time)];
     let own = std::process::id();
     let mut parents = Vec::new();
@@ -427,12 +447,13 @@ mod tests {
 
     /// Long enough for any test.
     const TEST_TIMEOUT: Duration = Duration::from_mins(1);
+    const JOB: &str = "jb_000000000000";
 
-    fn run(script: &str, dir: &Path, limit: u64) -> Running {
+    /// Other tests of this process end the processes of jobs with other ids.
+    fn run(job: &str, script: &str, dir: &Path, limit: u64) -> Running {
         let command: Vec<_> = ["sh", "-c", script].map(str::to_owned).into();
         let variables = [("PATH".into(), "/usr/bin:/bin".into())];
         let log = dir.join("output.log");
-        let job = "jb_000000000000";
         start(&Start {
             job,
             command: &command,
@@ -455,15 +476,30 @@ mod tests {
     fn output_is_kept_up_to_the_limit() {
         let dir = tempfile::tempdir().unwrap();
         let (also, _writer) = std::io::pipe().unwrap();
-        let ended = finish(run("echo one; echo two >&2; exit 3", dir.path(), 1 << 20), &also);
+        let ended = finish(run(JOB, "echo one; echo two >&2; exit 3", dir.path(), 1 << 20), &also);
         assert_eq!(ended, Ended { code: Some(3), signal: None, dropped: 0, hits: Hits::default() });
         let log = dir.path().join("output.log");
         assert_eq!(tail(&log, 1000).bytes, b"one\ntwo\n");
-        let ended = finish(run("head -c 5000000 /dev/zero; echo end", dir.path(), 100_000), &also);
+        let ended = finish(run(JOB, "head -c 5000000 /dev/zero; echo end", dir.path(), 100_000), &also);
         assert!(ended.dropped > 4_000_000, "{ended:?}");
         let kept: u64 = [older(&log), log.clone()].iter().map(|path| fs::metadata(path).unwrap().len()).sum();
         assert!(kept <= 200_000, "{kept}");
         assert!(tail(&log, 100).bytes.ends_with(b"end\n"));
+    }
+
+    #[test]
+    fn a_process_that_detached_itself_and_ignores_sigterm_ends_with_its_job() {
+        let dir = tempfile::tempdir().unwrap();
+        let (also, _writer) = std::io::pipe().unwrap();
+        // The session leader ends, so that the process has another parent, another group and another session.
+        let script = "setsid sh -c \"trap '' TERM; sleep 20 >/dev/null 2>&1 & echo \\$!\"; true";
+        let mut running = run("jb_111111111111", script, dir.path(), 1 << 20);
+        let ended = running.wait(TEST_TIMEOUT, &also).expect("the command is watched");
+        let ended = running.end(Duration::from_millis(50), ended).expect("the command exited");
+        assert_eq!(ended.code, Some(0));
+        let printed = tail(&dir.path().join("output.log"), 100).bytes;
+        let detached: u32 = String::from_utf8(printed).unwrap().trim().parse().unwrap();
+        assert!(stat(detached).is_none() || is_zombie(detached), "{:?}", stat(detached));
     }
 
     #[test]

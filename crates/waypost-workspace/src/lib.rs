@@ -17,7 +17,7 @@ pub mod workspaces;
 pub mod worktrees;
 
 #[cfg(fuzzing)]
-pub use vcs::git_overrides;
+pub use vcs::git_config_for_git;
 pub use vcs::{
     BackgroundStep, Checkout, Environment, ListedWorktree, NetworkOptions, Step, StepResult, adopt_repository_id,
     detect, each_saved_version, ensure_repository_id, ensure_worktree_id, git_version, has_known_fixes, history,

@@ -160,6 +160,19 @@ pub fn resolve(path: &Path) -> PathBuf {
     Surroundings::current().directory.as_ref().map_or_else(|| path.to_owned(), |directory| directory.join(path))
 }
 
+/// Returns an environment variable.
+pub(crate) fn variable(name: &str) -> Option<OsString> {
+    let surroundings = Surroundings::current();
+    let changed = surroundings.variables.iter().find(|(known, _)| known == name);
+    changed.map_or_else(|| std::env::var_os(name), |(_, value)| value.clone())
+}
+
+/// Returns the directory for temporary files.
+pub(crate) fn temporary_dir() -> PathBuf {
+    let named = variable("TMPDIR").map(PathBuf::from).filter(|dir| dir.is_absolute());
+    named.unwrap_or_else(|| PathBuf::from("/tmp"))
+}
+
 /// Returns the standard input.
 pub fn stdin() -> Stream {
     Surroundings::current().streams[0].clone()

@@ -5,7 +5,8 @@
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::context::Authority;
-use waypost_core::op::{AgentAccess, Description, Effect, JobAccess};
+use waypost_core::op::{AgentAccess, Audience, Description, Effect, JobAccess};
+use waypost_core::seeded::seeded_bug;
 use waypost_core::{Error, Result};
 
 /// The role of a token.
@@ -82,7 +83,8 @@ impl Grant {
         let operation = about.name;
         let reason = match self.role {
             Role::Admin => return Ok(()),
-            Role::ReadOnly if about.effect == Effect::Read => return Ok(()),
+            _ if about.audience == Audience::Internal => format!("{operation} is a step of Waypost itself"),
+            Role::ReadOnly if about.effect == Effect::Read || seeded_bug("ignore_role") => return Ok(()),
             Role::ReadOnly => format!("{operation} is not allowed: the token is read-only"),
             Role::Agent => match about.access.agents {
                 // The engine checks whose work it is, and the role of the agent.

@@ -9,17 +9,17 @@
 use std::collections::BTreeMap;
 
 use waypost_core::ledger::ready::Reason;
-use waypost_core::model::{DeferredChanges, EventQuery, Lease, News, Notice, Worktree, describe_end, kind};
+use waypost_core::model::{DeferredChanges, EventQuery, Lease, News, Notice, Role, Worktree, describe_end, kind};
 use waypost_core::op::{
     ConfirmChanges, ConfirmNotice, EndIssueLease, LeaseIssue, LeaseView, ListEvents, ListLeases, ListNotices,
-    ListWorktrees, NoticeList, ShowTask,
+    ListWorktrees, NoticeList, ShowAgent, ShowTask,
 };
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Index, Summary, Window};
 
 use crate::lazy_session::LazySession;
-use crate::ledger::{Change, Ledger};
+use crate::ledger::{Applied, Change, Ledger, Record};
 use crate::merge_driver::ensure_driver;
 use crate::place::Place;
 use crate::session::Session;
@@ -39,14 +39,14 @@ pub const CLOSED: &str = "closed";
 /// The holder of each issue, and when its lease expires.
 pub type Held = BTreeMap<String, (String, Timestamp)>;
 
-/// Claims an issue: the named one, else the first ready and free one. Returns its id and the lease. Pending notices should be
-/// delivered already ([`bring_up_to_date`]): an issue that has one is not free.
+/// Claims an issue: the named one, else the first ready and free one. Returns its record with the number of its ledger, and
+/// the lease. Pending notices should be delivered already ([`bring_up_to_date`]): an issue that has one is not free.
 pub fn claim(
     session: &LazySession,
     ledger: &Ledger,
     issue: Option<&str>,
     ttl_ms: Option<u64>,
-) -> Result<(String, Lease)> {
+) -> Result<((Record, usize), Lease)> {
     let ids = match issue {
         Some(issue) => vec![ledger.with_index(|index| index.find(issue))?],
         None => {
@@ -66,7 +66,10 @@ pub fn claim(
         };
         let claim = Change::Claim(Some(id.clone()));
         match ledger.apply_placed(&[("", &claim)], false, session, |_| Ok(())) {
-            Ok(_) => return Ok((id, lease)),
+            Ok(Applied { mut records, .. }) => {
+                let record = records.pop().ok_or_else(|| Error::internal("a claim changed no issue"))?;
+                return Ok((record, lease));
+            }
             Err(error) => {
                 // The ledger refused the claim, so end the lease.
                 let reason = Some("the ledger refused the claim".to_owned());
@@ -144,14 +147,22 @@ pub fn release(session: &LazySession, issues: &[(String, bool)], reason: &str) -
 /// answered after both. So either this call sees the lease, or the claim sees the issue after this change.
 pub fn require_claims(session: &LazySession, issues: &[String]) -> Result<()> {
     let Some(mut session) = session.open_existing()? else { return Ok(()) };
-    let leases = issue_leases(&mut session)?;
     let own_name = session.caller().name().to_owned();
+    require_claims_of(&mut session, &own_name, issues)
+}
+
+/// Refuses changes of an author to issues that other agents hold.
+fn require_claims_of(session: &mut Session, own_name: &str, issues: &[String]) -> Result<()> {
+    if issues.is_empty() {
+        return Ok(());
+    }
+    let leases = issue_leases(session)?;
     for issue in issues {
         let held: Vec<&LeaseView> = leases.iter().filter(|seen| seen.issue.as_ref() == Some(issue)).collect();
         if let Some(other) = held.first()
             && held.iter().all(|seen| seen.holder_name != own_name)
         {
-            return Err(not_holder_error(&mut session, issue, other)?);
+            return Err(not_holder_error(session, own_name, issue, other)?);
         }
     }
     Ok(())
@@ -159,9 +170,8 @@ pub fn require_claims(session: &LazySession, issues: &[String]) -> Result<()> {
 
 /// Returns the error for a caller that does not hold an issue: a lost lease if it held the issue before, else a
 /// conflict.
-fn not_holder_error(session: &mut Session, issue: &str, lease: &LeaseView) -> Result<Error> {
+fn not_holder_error(session: &mut Session, actor: &str, issue: &str, lease: &LeaseView) -> Result<Error> {
     let (holder, until) = (&lease.holder_name, lease.lease.end());
-    let actor = session.caller().actor.clone();
     let mut was_holder = false;
     for (kind, subject) in [(kind::ISSUE_CLAIMED, issue), (kind::TASK_CLAIMED, lease.lease.subject.as_str())] {
         let (kind, subject) = (Some(kind.to_owned()), Some(subject.to_owned()));
@@ -183,11 +193,10 @@ pub(crate) fn held_by_others(session: &mut Session, ledger: &Ledger) -> Result<H
     if session.is_absent() {
         return Ok(Held::new());
     }
-    session.renew_leases()?;
-    // The first read expires leases that are due, which makes their notices.
-    ledger.set_notices(session.read(ListNotices {})?.notices);
+    let (NoticeList { notices, .. }, leases) = session.notices_and_leases()?;
+    ledger.set_notices(notices);
     let own_name = session.caller().name().to_owned();
-    let others = issue_leases(session)?.into_iter().filter(|seen| seen.holder_name != own_name);
+    let others = leases.into_iter().filter(|seen| seen.holder_name != own_name);
     Ok(others.filter_map(|seen| Some((seen.issue?, (seen.holder_name, seen.lease.expires_at)))).collect())
 }
 
@@ -196,8 +205,8 @@ pub(crate) fn held_by_others(session: &mut Session, ledger: &Ledger) -> Result<H
 pub fn bring_up_to_date(session: &LazySession, ledger: &Ledger) {
     let renewed = session.open_existing().and_then(|session| {
         session.map_or(Ok(()), |mut session| {
-            deliver_pending_notices(&mut session);
-            session.renew_leases()
+            let (pending, _) = session.notices_and_leases()?;
+            deliver(&mut session, pending).map(drop)
         })
     });
     if let Err(error) = renewed {
@@ -269,7 +278,12 @@ pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
     if session.is_absent() {
         return Ok(Vec::new());
     }
-    let NoticeList { notices, deferred } = session.read(ListNotices {})?;
+    let pending = session.read(ListNotices {})?;
+    deliver(session, pending)
+}
+
+/// Delivers notices and deferred changes that the store has.
+fn deliver(session: &mut Session, NoticeList { notices, deferred }: NoticeList) -> Result<Vec<NoticeOutcome>> {
     // A workspace's copy of the ledger is not the ledger: a command that reaches it delivers them.
     if (notices.is_empty() && deferred.is_empty())
         || session.place.checkout.is_none()
@@ -333,8 +347,15 @@ fn deliver_changes<'a>(session: &mut Session, deferred: impl Iterator<Item = &'a
     for deferred in deferred {
         let place = session.place.in_name_of(&deferred.actor);
         let ledger = Ledger::of(&place);
+        let (author, by_agent) = author_of(session, deferred)?;
         let delivered = ledger.as_ref().map_err(Error::clone).and_then(|ledger| {
-            ledger.apply_deferred(deferred, || Ok(session.read(ListNotices {})?.deferred.contains(deferred)))
+            ledger.apply_deferred(deferred, by_agent, |issues| {
+                let is_current = session.read(ListNotices {})?.deferred.contains(deferred);
+                if is_current {
+                    require_claims_of(session, &author, issues)?;
+                }
+                Ok(is_current)
+            })
         });
         let result = match delivered {
             Ok(true) => "delivered".to_owned(),
@@ -358,6 +379,20 @@ fn deliver_changes<'a>(session: &mut Session, deferred: impl Iterator<Item = &'a
     Ok(())
 }
 
+/// Returns who stored deferred changes, and whether that is an agent. The history tells: its actor comes from the caller.
+fn author_of(session: &mut Session, deferred: &DeferredChanges) -> Result<(String, bool)> {
+    let (kind, subject) = (Some(kind::ISSUES_DEFERRED.to_owned()), Some(deferred.key.clone()));
+    let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: 1, after: None };
+    let stored = session.read(ListEvents { query })?.events.pop();
+    let author = stored.map_or_else(|| deferred.actor.clone(), |event| event.actor);
+    let by_agent = match session.read(ShowAgent { agent: author.clone() }) {
+        Ok(view) => view.agent.role != Role::Human,
+        Err(error) if error.kind() == Kind::NotFound => false,
+        Err(error) => return Err(error),
+    };
+    Ok((author, by_agent))
+}
+
 /// Delivers one notice, and returns the outcome.
 ///
 /// A claim of the issue removes the notice from the store and then takes the ledger's lock. So the notice is valid only
@@ -373,13 +408,18 @@ fn deliver_notice(session: &mut Session, notice: &Notice) -> Result<String> {
         return Ok("the issue has another assignee by now".to_owned());
     };
     let done = if notice.news == News::Finished { CLOSED } else { "released" };
-    let is_applied = ledger.transaction_about(&notice.issue, |transaction| {
+    let applied = ledger.transaction_about(&notice.issue, |transaction| {
         let is_current = session.read(ListNotices {})?.notices.contains(notice);
         if is_current {
             transaction.apply(&change)?;
         }
         Ok(is_current)
-    })?;
+    });
+    let is_applied = match applied {
+        // The work is done, and the maintainers close the issue.
+        Err(error) if error.kind() == Kind::Refused && ledger.protected().is_some() => return Ok(error.full_message()),
+        applied => applied?,
+    };
     ensure_driver(&place);
     Ok(if is_applied { done } else { "it was claimed again, or another command delivered the notice" }.to_owned())
 }
@@ -500,14 +540,14 @@ mod tests {
         let deferred = ann.write(DeferChanges { key: "k".to_owned(), changes }).unwrap();
         // A process that ends after the change and before its confirmation.
         let ledger = Ledger::of(&place).unwrap();
-        assert!(ledger.apply_deferred(&deferred, || Ok(true)).unwrap());
+        assert!(ledger.apply_deferred(&deferred, true, |_| Ok(true)).unwrap());
         deliver_notices(&mut ann).unwrap();
         assert!(ann.read(ListNotices {}).unwrap().deferred.is_empty());
         let ledger = Ledger::of(&place).unwrap();
         assert_eq!(ledger.list(&Filter::default(), Sort::Priority).unwrap().len(), 2);
         assert_eq!(ledger.get(&issue).unwrap().comments.len(), 1);
         // Another command delivered them: nothing happens.
-        assert!(!ledger.apply_deferred(&deferred, || Ok(false)).unwrap());
+        assert!(!ledger.apply_deferred(&deferred, true, |_| Ok(false)).unwrap());
     }
 
     #[test]
@@ -523,7 +563,7 @@ mod tests {
             let changes = serde_json::to_value([Change::Update(issue.clone(), title("Deferred"))]).unwrap();
             let deferred = ann.write(DeferChanges { key: format!("k\n{number}"), changes }).unwrap();
             // A process that ends after the change and before its confirmation.
-            assert!(Ledger::of(&place).unwrap().apply_deferred(&deferred, || Ok(true)).unwrap());
+            assert!(Ledger::of(&place).unwrap().apply_deferred(&deferred, true, |_| Ok(true)).unwrap());
             assert_eq!(shown(), "Deferred");
             // Newer changes, by a command that does not reach the store.
             let newer = format!("Newer {number}");
@@ -554,5 +594,72 @@ mod tests {
             let text = serde_json::to_string(&change).unwrap();
             assert_eq!(serde_json::from_str::<Change>(&text).unwrap(), change, "{text}");
         }
+    }
+
+    #[test]
+    fn a_deferred_change_of_an_issue_that_another_agent_holds_by_then_is_refused() {
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = place_of(dir.path(), None).unwrap();
+        let title = |title: &str| Edit { title: Some(title.to_owned()), ..Edit::default() };
+        let issue = Ledger::of(&place).unwrap().add(&title("First")).unwrap();
+        let (mut ann, mut bob) = (session(&place, "ann"), session(&place, "bob"));
+        bob.write(waypost_core::op::Heartbeat { task: None, workflow: None, epoch: None }).unwrap();
+        let deferred = |key: &str, change: Change| {
+            let changes = serde_json::to_value([change]).unwrap();
+            DeferChanges { key: key.to_owned(), changes }
+        };
+        bob.write(deferred("title", Change::Update(issue.clone(), title("Bob's")))).unwrap();
+        bob.write(deferred("close", Change::Close(issue.clone(), None))).unwrap();
+        bob.write(deferred("comment", Change::Comment(issue.clone(), "A hint".to_owned()))).unwrap();
+        ann.write(LeaseIssue { issue: issue.clone(), ttl_ms: None }).unwrap();
+        deliver_notices(&mut ann).unwrap();
+        assert!(ann.read(ListNotices {}).unwrap().deferred.is_empty());
+        let found = Ledger::of(&place).unwrap().get(&issue).unwrap();
+        assert_eq!((found.title.as_str(), found.status.as_str(), found.comments.len()), ("First", "open", 1));
+        let warnings = ann.warnings().take();
+        assert_eq!(warnings.len(), 1, "the same for both: {warnings:?}");
+        assert!(warnings[0].contains("refused a change that bob made"), "{warnings:?}");
+    }
+
+    #[test]
+    fn every_kind_of_change_has_a_rule_for_agents() {
+        let id = || "way-1".to_owned();
+        let changes = [
+            Change::Add(New::default()),
+            Change::Update(id(), Edit::default()),
+            Change::Close(id(), None),
+            Change::Reopen(id()),
+            Change::Claim(Some(id())),
+            Change::Release(id(), false),
+            Change::Comment(id(), "x".to_owned()),
+            Change::Depend(id(), "way-2".to_owned(), DependencyKind::Blocks),
+            Change::Undepend(id(), "way-2".to_owned(), None),
+        ];
+        let refused = [
+            Change::Delete(id(), None),
+            Change::Release(id(), true),
+            Change::Forced(Box::new(Change::Comment(id(), "x".to_owned()))),
+        ];
+        let dir = waypost_testkit::temp_dir();
+        std::fs::create_dir(dir.path().join(".waypost")).unwrap();
+        let place = place_of(dir.path(), None).unwrap();
+        let mut ann = session(&place, "ann");
+        let caller = waypost_core::context::Caller {
+            authority: waypost_core::context::Authority::Agent,
+            ..ann.caller().clone()
+        };
+        ann.with_caller(caller, |ann| {
+            let mut store = |key: usize, change: &Change| {
+                let changes = serde_json::to_value([change]).unwrap();
+                ann.write(DeferChanges { key: key.to_string(), changes })
+            };
+            for (number, change) in changes.iter().enumerate() {
+                store(number, change).unwrap();
+            }
+            for (number, change) in refused.iter().enumerate() {
+                assert_eq!(store(100 + number, change).unwrap_err().kind(), Kind::Refused, "{}", change.verb());
+            }
+        });
     }
 }

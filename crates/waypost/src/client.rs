@@ -21,7 +21,7 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 use waypost_core::{Error, Result, url_text};
 use waypost_fs::check_threads;
 
-use crate::challenge::Challenge;
+use crate::challenge::{Challenge, Ends};
 use crate::origin::{self, Origin};
 use crate::sockets::short_path;
 use crate::wire;
@@ -39,6 +39,8 @@ const MAX_PROOF_BYTES: usize = 64 * 1024;
 /// Maximum number of attempts for a request whose answer was lost.
 const MAX_ATTEMPTS: u32 = 3;
 
+/// The address that `localhost` means.
+const LOCALHOST: &str = "127.0.0.1";
 /// Names of this machine.
 const LOCAL_HOSTS: [&str; 3] = ["127.0.0.1", "localhost", "[::1]"];
 
@@ -59,11 +61,6 @@ impl Address {
                 (if is_default { host.clone() } else { format!("{host}:{port}") }, base.as_str())
             }
         }
-    }
-
-    /// Returns whether it is a port of this machine without encryption, on which any program may listen.
-    fn is_local_port(&self) -> bool {
-        matches!(self, Address::Port { host, is_secure: false, .. } if LOCAL_HOSTS.contains(&host.as_str()))
     }
 }
 
@@ -158,15 +155,24 @@ impl Client {
         let path = format!("/api/v1/op/{operation}");
         let body = Bytes::from(arguments.to_string());
         let timeout = ANSWER_TIMEOUT + Duration::from_secs((body.len() / MIN_BYTES_PER_SECOND) as u64);
+        // An attempt that may have changed something, although its answer was lost.
+        let mut uncertain = None;
         let mut attempts = 0;
         loop {
             attempts += 1;
             let request = self.request(Method::POST, &path, body.clone(), caller, key)?;
-            match self.send(request, timeout) {
-                Err(error)
-                    if error.is_retriable() && attempts < MAX_ATTEMPTS && (key.is_some() || error.is_transient()) => {}
-                answered => return answered,
+            let error = match self.connect() {
+                // Why there is no server now says nothing about what an earlier one did.
+                Err(error) => uncertain.take().unwrap_or(error),
+                Ok(()) => match self.send(request, timeout) {
+                    Err(error) => error,
+                    answered => return answered,
+                },
+            };
+            if !(error.is_retriable() && attempts < MAX_ATTEMPTS && (key.is_some() || error.is_transient())) {
+                return Err(error);
             }
+            uncertain = Some(error).filter(Error::is_outcome_unknown).or(uncertain);
         }
     }
 
@@ -249,24 +255,34 @@ impl Client {
     }
 }
 
-/// Connects to a server. On a port of this machine the server has to prove that it knows the token, before it gets the
-/// token.
+/// Connects to a server. On a port or a socket of this machine the server has to prove that it knows the token, before it
+/// gets the token.
 async fn connect(address: &Address, token: Option<&str>, shown: &str) -> Result<SendRequest<Full<Bytes>>> {
-    let mut sender = open(address, shown).await?;
-    if let Some(token) = token.filter(|_| address.is_local_port()) {
-        let proved = tokio::time::timeout(CONNECT_TIMEOUT, prove(&mut sender, address, token, shown)).await;
-        proved.map_err(|_| unproved_error(shown, &"timeout"))??;
+    let (mut sender, ends) = open(address, shown).await?;
+    // The name that was given does not matter: many names lead to this machine.
+    let local = ends.filter(Ends::are_on_this_machine);
+    if let Some((token, ends)) = token.zip(local) {
+        let proved = tokio::time::timeout(CONNECT_TIMEOUT, prove(&mut sender, address, (token, ends), shown)).await;
+        proved.map_err(|_| unreachable_error(shown, &"timeout"))??;
     }
     Ok(sender)
 }
 
 /// Lets the server prove that it knows a token, on the connection on which the token is then sent.
-async fn prove(sender: &mut SendRequest<Full<Bytes>>, address: &Address, token: &str, shown: &str) -> Result<()> {
+async fn prove(
+    sender: &mut SendRequest<Full<Bytes>>,
+    address: &Address,
+    (token, ends): (&str, Ends),
+    shown: &str,
+) -> Result<()> {
     let (host, base) = address.host_and_base();
-    let challenge = Challenge::draw(token, &host);
+    let challenge = Challenge::draw(token, ends);
     let request = Request::get(format!("{base}{PROOF_PATH}?{}", challenge.query())).header(header::HOST, host);
     let request = request.body(Full::default()).map_err(|error| unproved_error(shown, &error))?;
-    let response = sender.send_request(request).await.map_err(|error| unproved_error(shown, &error))?;
+    // A server that ends meanwhile proves nothing, but is no other program.
+    let response = sender.send_request(request).await.map_err(|error| {
+        if error.is_parse() { unproved_error(shown, &error) } else { unreachable_error(shown, &error) }
+    })?;
     let (parts, body) = response.into_parts();
     let body = Limited::new(body, MAX_PROOF_BYTES).collect().await.map_err(|error| unproved_error(shown, &error))?;
     let answer: Value = serde_json::from_slice(&body.to_bytes()).map_err(|error| unproved_error(shown, &error))?;
@@ -281,13 +297,17 @@ async fn prove(sender: &mut SendRequest<Full<Bytes>>, address: &Address, token: 
 fn unproved_error(shown: &str, why: &dyn std::fmt::Display) -> Error {
     Error::refused(format!("the program at {shown} did not prove that it is your Waypost server; it got no token"))
         .because(why)
-        .hint("way serve prints its address and the path of its socket: WAYPOST_DB=unix:PATH needs no token")
+        .hint("way serve prints its address and the path of its socket")
+        .hint("through a forwarded port no server can prove itself: forward its socket with its token, or use https://")
 }
 
-async fn open(address: &Address, shown: &str) -> Result<SendRequest<Full<Bytes>>> {
-    let cannot = |why: &dyn std::fmt::Display| {
-        Error::unavailable(format!("cannot reach the server {shown}")).because(why).hint("start it: way serve")
-    };
+fn unreachable_error(shown: &str, why: &dyn std::fmt::Display) -> Error {
+    Error::unavailable(format!("cannot reach the server {shown}")).because(why).hint("start it: way serve")
+}
+
+/// Opens a connection. Returns its ends too, if any program could be at the other one: without encryption.
+async fn open(address: &Address, shown: &str) -> Result<(SendRequest<Full<Bytes>>, Option<Ends>)> {
+    let cannot = |why: &dyn std::fmt::Display| unreachable_error(shown, why);
     let connected = async {
         match address {
             Address::Socket(path) => {
@@ -301,18 +321,23 @@ async fn open(address: &Address, shown: &str) -> Result<SendRequest<Full<Bytes>>
                 if !is_trusted {
                     return Err(Error::refused(format!("another user owns the socket {}", path.display())));
                 }
-                begin(stream).await.map_err(|error| cannot(&error))
+                let ends = Some(Ends::of_socket());
+                begin(stream).await.map(|sender| (sender, ends)).map_err(|error| cannot(&error))
             }
             Address::Port { host, port, is_secure, .. } => {
                 let host = host.trim_start_matches('[').trim_end_matches(']');
-                let stream = TcpStream::connect((host, *port)).await.map_err(|error| cannot(&error))?;
+                // A resolver may lead this name to an address on which the server does not listen.
+                let reached = if host.eq_ignore_ascii_case("localhost") { LOCALHOST } else { host };
+                let stream = TcpStream::connect((reached, *port)).await.map_err(|error| cannot(&error))?;
                 let _ = stream.set_nodelay(true);
                 if !is_secure {
-                    return begin(stream).await.map_err(|error| cannot(&error));
+                    let ends = stream.local_addr().and_then(|own| Ok(Ends::new(own, stream.peer_addr()?)));
+                    let ends = ends.map_err(|error| cannot(&error))?;
+                    return begin(stream).await.map(|sender| (sender, Some(ends))).map_err(|error| cannot(&error));
                 }
                 let name = ServerName::try_from(host.to_owned()).map_err(|error| cannot(&error))?;
                 let stream = tls()?.connect(name, stream).await.map_err(|error| cannot(&error))?;
-                begin(stream).await.map_err(|error| cannot(&error))
+                begin(stream).await.map(|sender| (sender, None)).map_err(|error| cannot(&error))
             }
         }
     };

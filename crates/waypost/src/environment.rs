@@ -15,6 +15,9 @@ pub const WAYPOST_ACTOR: &str = "WAYPOST_ACTOR";
 pub const WAYPOST_AGENT: &str = "WAYPOST_AGENT";
 /// The job that a command runs in. The supervisor sets it for the commands of jobs.
 pub const WAYPOST_JOB: &str = "WAYPOST_JOB";
+/// In the sandbox of a job: the entry of its workspace in the user's register, which the job cannot read. The supervisor sets
+/// it.
+pub const WAYPOST_SANDBOX: &str = "WAYPOST_SANDBOX";
 /// The task that a job works on.
 pub const WAYPOST_TASK: &str = "WAYPOST_TASK";
 /// The epoch of a job's lease on its task.
@@ -26,9 +29,25 @@ pub const WAYPOST_TOKEN: &str = "WAYPOST_TOKEN";
 /// In debug builds only: the current time for tests, in RFC 3339.
 pub const WAYPOST_TEST_CLOCK: &str = "WAYPOST_TEST_CLOCK";
 
-/// The variables that every job inherits.
-const INHERITED: &[&str] =
-    &["HOME", "LANG", "LANGUAGE", "LOGNAME", "PATH", "SHELL", "SSH_AUTH_SOCK", "TERM", "TMPDIR", "TZ", "USER"];
+/// The variables that every job inherits. Those of git say who commits: in containers and CI, nothing else does.
+const INHERITED: &[&str] = &[
+    "EMAIL",
+    "GIT_AUTHOR_EMAIL",
+    "GIT_AUTHOR_NAME",
+    "GIT_COMMITTER_EMAIL",
+    "GIT_COMMITTER_NAME",
+    "HOME",
+    "LANG",
+    "LANGUAGE",
+    "LOGNAME",
+    "PATH",
+    "SHELL",
+    "SSH_AUTH_SOCK",
+    "TERM",
+    "TMPDIR",
+    "TZ",
+    "USER",
+];
 
 /// A copy of the environment, which its own copies share. An empty variable counts as not set.
 #[derive(Clone, Debug, Default)]

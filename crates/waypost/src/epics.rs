@@ -204,7 +204,7 @@ impl Collector<'_> {
 fn is_open(index: &Index, terms: &Terms, id: &str) -> Result<bool> {
     Ok(match index.summary(id)? {
         Some(other) => !terms.statuses.category(&other.status).is_over(),
-        None => !terms.ignore_unresolved,
+        None => !terms.ignore_unresolved && terms.pruned.category(id).is_none(),
     })
 }
 

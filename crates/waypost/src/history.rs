@@ -5,12 +5,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use waypost_core::Result;
 use waypost_core::ledger::appended::is_appended;
 use waypost_core::ledger::difference::{self, Change};
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Record;
-use waypost_core::{Error, Kind, Result};
 use waypost_workspace::history::{Commit, Content, History};
 use waypost_workspace::ledger_branch::{LEDGER_BRANCH, LEDGER_PATH, may_have_ledger_branch};
 
@@ -121,19 +121,6 @@ pub(crate) fn find_removed(history: History, id: &str) -> Result<Option<(Record,
         }
     }
     Ok(None)
-}
-
-/// Searches the history for an issue that the ledger does not have. Returns the ledger's `error` if the history does not
-/// have it either.
-pub fn find_after_error(error: Error, place: &Place, id: &str) -> Result<(Record, Commit)> {
-    if error.kind() != Kind::NotFound || id.is_empty() {
-        return Err(error);
-    }
-    match find_in_history(place, id) {
-        Ok(Some(found)) => Ok(found),
-        Ok(None) => Err(error),
-        Err(why) => Err(error.hint(format!("its history cannot be searched: {}", why.full_message()))),
-    }
 }
 
 /// Returns the committed lines of the ledger; `None` without version control.

@@ -13,6 +13,7 @@ use waypost_core::ledger::merge::merge;
 use waypost_core::ledger::record::Record;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result};
+use waypost_fs::read_small_file;
 use waypost_ledger::LedgerFile;
 use waypost_workspace::{Checkout, ledger_branch};
 
@@ -34,7 +35,7 @@ pub struct MovedHome {
     pub path: PathBuf,
     /// The number of issues.
     pub issues: usize,
-    /// Files of the former home, which are removed.
+    /// Files of the former home, which are removed or, if they are tracked, empty.
     pub removed: Vec<PathBuf>,
     /// Tracked files that the user has to commit.
     pub to_commit: Vec<PathBuf>,
@@ -70,12 +71,12 @@ pub fn change_home(place: &Place, to: LedgerHome, dry_run: bool) -> Result<Moved
         LedgerHome::Separate if to == from => vec![in_main.clone(), ledger_in(&current).0],
         LedgerHome::Separate => vec![separate.clone()],
     };
-    sources.retain(|source| *source != path && source.exists());
+    let has_content = |source: &Path| source.metadata().is_ok_and(|file| file.len() > 0);
+    sources.retain(|source| *source != path && has_content(source));
     sources.sort();
     sources.dedup();
     // Copies in other worktrees belong to other branches; they are not read any more.
-    let is_removed =
-        |source: &&PathBuf| **source == separate || (**source == in_main && to == LedgerHome::Separate && from != to);
+    let is_removed = |source: &&PathBuf| **source == separate || (**source == in_main && to == LedgerHome::Separate);
     let removed: Vec<PathBuf> = sources.iter().filter(is_removed).cloned().collect();
     check_inside(&path, &target.root)?;
     let union = |current: &[u8]| unite(current, &sources);
@@ -93,7 +94,9 @@ pub fn change_home(place: &Place, to: LedgerHome, dry_run: bool) -> Result<Moved
     if !dry_run {
         to_commit.extend(write_config(place, to)?);
         for source in &removed {
-            remove_merged(source, &target.file)?;
+            // A clone that does not know of the move yet may change the tracked file: git merges its lines into an empty one,
+            // and would lose them with one that is gone.
+            remove_merged(source, &target.file, *source == in_main)?;
         }
     }
     if checkout.vcs != Vcs::None {
@@ -120,10 +123,14 @@ fn resolved(bytes: Vec<u8>) -> Document {
     conflict::read(document)
 }
 
-/// Removes a file of the former home, after a last merge of changes that another program made meanwhile.
-fn remove_merged(source: &Path, target: &LedgerFile) -> Result<()> {
+/// Removes or empties a file of the former home, after a last merge of changes that another program made meanwhile.
+fn remove_merged(source: &Path, target: &LedgerFile, stays: bool) -> Result<()> {
     let sources = [source.to_owned()];
     target.rewrite(|current| unite(current, &sources))?;
+    if stays {
+        return waypost_fs::replace(source, b"", 0o644)
+            .map_err(|error| Error::unavailable(format!("cannot empty {}", source.display())).because(error));
+    }
     std::fs::remove_file(source)
         .map_err(|error| Error::unavailable(format!("cannot remove {}", source.display())).because(error))?;
     if let Some(dir) = source.parent() {
@@ -166,10 +173,10 @@ fn write_config(place: &Place, to: LedgerHome) -> Result<Option<PathBuf>> {
 pub(crate) fn hidden_issues(place: &Place) -> Result<Option<String>> {
     let Some(checkout) = &place.checkout else { return Ok(None) };
     let (home, source) = place.ledger_home();
-    let Some((path, _)) = place.ledger() else { return Ok(None) };
     if home != LedgerHome::Main {
         return Ok(None);
     }
+    let Some((path, _)) = place.ledger_at(home, source.clone()) else { return Ok(None) };
     if !path.exists() && !checkout.private_dir.join(BRANCH_FILE).exists() {
         // This clone has no issues yet.
         return Ok(if source.source == "default" { unused_branch(place) } else { None });
@@ -207,7 +214,8 @@ pub(crate) fn record_first_branch(place: &Place) {
 #[expect(clippy::disallowed_methods, reason = "a lost or torn record costs a note, and need not cost a sync")]
 fn record_branch(checkout: &Checkout, branch: &str) -> Option<String> {
     let record = checkout.private_dir.join(BRANCH_FILE);
-    let known = std::fs::read_to_string(&record).ok().map(|known| known.trim_end().to_owned());
+    let known = read_small_file(&record).ok().flatten().and_then(|known| String::from_utf8(known).ok());
+    let known = known.map(|known| known.trim_end().to_owned());
     if known.as_deref() == Some(branch) {
         return None;
     }

@@ -62,6 +62,7 @@ pub mod session;
 pub mod signals;
 mod sockets;
 pub mod steps;
+pub mod stores;
 pub mod survey;
 pub mod sync;
 pub mod system;

@@ -6,11 +6,11 @@ use waypost_core::ledger::conflict;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::merge::merge;
 use waypost_core::model::Vcs;
+use waypost_core::seeded::seeded_bug;
 use waypost_core::{Error, Result, path_text};
 use waypost_workspace::merge_driver::{self, DriverRequest};
 use waypost_workspace::surroundings;
 
-use crate::environment::Variables;
 use crate::ledger::Ledger;
 use crate::place::{DOT_DIR, LedgerHome, Place};
 use crate::repos::Repo;
@@ -20,15 +20,20 @@ use crate::repos::Repo;
 ///
 /// The first command that writes does this. If it fails, a merge leaves conflict markers, which readers merge.
 pub fn ensure_driver(place: &Place) {
-    let (Some(checkout), Some((ledger, _))) = (&place.checkout, place.ledger()) else { return };
-    if place.ledger_home().0 == LedgerHome::Separate {
-        // Only sync merges the ledger's own branch.
+    let (mut home, source) = place.ledger_home();
+    let is_separate = home == LedgerHome::Separate;
+    if is_separate {
+        // Only sync merges the ledger's own branch. What other clones still write to its former home is merged by git.
+        home = LedgerHome::Main;
+    }
+    let (Some(checkout), Some((ledger, _))) = (&place.checkout, place.ledger_at(home, source)) else { return };
+    if is_separate && !ledger.exists() {
         return;
     }
     let Some((root, name)) = placed(&ledger) else { return };
     let home = place.variables.home();
     let request = DriverRequest { root, name: &name, is_foreign: is_foreign(&ledger), home: home.as_deref() };
-    let ensured = merge_driver::ensure_driver(checkout, request, || program(&place.variables));
+    let ensured = merge_driver::ensure_driver(checkout, request);
     if let Err(error) = ensured {
         log::debug!("cannot configure git's merge driver for the ledger: {}", error.full_message());
     }
@@ -67,21 +72,6 @@ pub fn asks_for_driver(attributes: &Path) -> bool {
     merge_driver::asks_for_driver(attributes)
 }
 
-/// Returns the shell word that starts the running program: its name if `PATH` finds it, else its path.
-fn program(variables: &Variables) -> Option<String> {
-    let own = surroundings::own_program().and_then(std::fs::canonicalize).ok()?;
-    let name = own.file_name()?.to_str()?;
-    let path = variables.get("PATH").unwrap_or_default();
-    let found = std::env::split_paths(path).map(|dir| dir.join(name)).find(|file| file.is_file());
-    let word = match found {
-        Some(found) if std::fs::canonicalize(&found).is_ok_and(|found| found == own) => name,
-        // Git would expand a percent sign.
-        _ => own.to_str().filter(|path| !path.contains(['%', '\n']))?,
-    };
-    let is_plain = word.chars().all(|char| char.is_ascii_alphanumeric() || "/._-+".contains(char));
-    Some(if is_plain { word.to_owned() } else { format!("'{}'", word.replace('\'', "'\\''")) })
-}
-
 /// Returns the worktree that has a ledger's file.
 fn root_of(ledger: &Path) -> Option<&Path> {
     ledger.parent()?.parent()
@@ -94,6 +84,7 @@ pub fn merge_files(base: &Path, ours: &Path, theirs: &Path) -> Result<Vec<u8>> {
             .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))?;
         conflict::parse_version(bytes).map_err(|error| error.within(path.display()))
     };
+    let theirs = if seeded_bug("drop_a_side") { ours } else { theirs };
     Ok(merge(Some(&read(base)?), &read(ours)?, &read(theirs)?).to_bytes())
 }
 
@@ -140,4 +131,24 @@ pub fn resolve(place: &Place, ledger: &Ledger, stage: bool) -> Result<Option<Res
         merge_driver::stage(root, &name)?;
     }
     Ok(Some(Resolved { path, merged, next: next.filter(|_| !is_staged), is_staged }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_merge_of_three_files_has_the_changes_of_both_sides() {
+        let dir = waypost_testkit::temp_dir();
+        let file = |name: &str, lines: &str| {
+            let path = dir.path().join(name);
+            waypost_fs::replace(&path, lines.as_bytes(), 0o600).unwrap();
+            path
+        };
+        let base = file("base", "{\"id\":\"a\"}\n{\"id\":\"b\"}\n");
+        let ours = file("ours", "{\"id\":\"a\",\"title\":\"ours\"}\n{\"id\":\"b\"}\n");
+        let theirs = file("theirs", "{\"id\":\"a\"}\n{\"id\":\"b\",\"title\":\"theirs\"}\n{\"id\":\"c\"}\n");
+        let merged = String::from_utf8(merge_files(&base, &ours, &theirs).unwrap()).unwrap();
+        assert_eq!(merged, "{\"id\":\"a\",\"title\":\"ours\"}\n{\"id\":\"b\",\"title\":\"theirs\"}\n{\"id\":\"c\"}\n");
+    }
 }

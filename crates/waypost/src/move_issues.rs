@@ -10,6 +10,7 @@ use waypost_core::ledger::issue::Issue;
 use waypost_core::{Error, Result};
 use waypost_ledger::LedgerLocks;
 
+use crate::forks::Committed;
 use crate::ledger::{Filter, IndexedIssue, Ledger, Record, Sort, Transaction, Visibility};
 
 /// How long to retry while another program keeps changing the issues.
@@ -82,6 +83,13 @@ pub fn migrate(
         let locks = ledger.lock(&[source, to])?;
         // Select again under the locks, when no other command changes the issues.
         let found = select(ledger, source, which)?;
+        if ledger.protected() == Some(source) {
+            // The target is written first, so what must stay in the source is found out before.
+            ledger.transaction_under(&locks, source, |transaction| {
+                transaction.discard();
+                transaction.draft().remove_all(found.iter().map(|entry| entry.issue.id.as_str()))
+            })?;
+        }
         if dry_run {
             ledger.transaction_under(&locks, to, |transaction| {
                 transaction.discard();
@@ -93,6 +101,22 @@ pub fn migrate(
         moved.extend(found);
     }
     Ok(moved)
+}
+
+/// Moves a contributor's private issues out of the project's ledger into the planning, so that no pull request shows them.
+/// Returns their number.
+pub fn take_private(ledger: &Ledger) -> Result<usize> {
+    let to = ledger.route().number;
+    if to == 0 || ledger.private_issues()?.is_empty() {
+        return Ok(0);
+    }
+    let locks = ledger.lock(&[0, to])?;
+    let private = ledger.private_issues()?;
+    let entries = private.iter().map(|id| ledger.with_index(|index| index.in_ledger(id, 0)));
+    let entries: Vec<IndexedIssue> = entries.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect();
+    transfer(ledger, &locks, 0, to, entries)?;
+    ledger.repos()[0].file.remove_if_empty(&locks);
+    Ok(private.len())
 }
 
 /// Returns the matching issues of a ledger.
@@ -166,13 +190,16 @@ fn transfer(
 ) -> Result<()> {
     let deadline = Instant::now() + RETRY_TIMEOUT;
     let mut bases: BTreeMap<String, Record> = BTreeMap::new();
+    let committed = Committed::of(&ledger.repos()[source])?;
     while !remaining.is_empty() {
         if Instant::now() > deadline {
             return Err(Error::unavailable("another program keeps changing the issues to move")
                 .hint("retry when that program is done; until then the issues are in both ledgers"));
         }
-        ledger
-            .transaction_under(locks, to, |transaction| put_all(ledger, transaction, source, to, &remaining, &bases))?;
+        ledger.transaction_under(locks, to, |transaction| {
+            transaction.draft().unmark_moved(|id| remaining.iter().any(|entry| entry.issue.id == id))?;
+            put_all(ledger, transaction, source, to, &remaining, &bases)
+        })?;
         bases = remaining.iter().map(|entry| (entry.issue.id.clone(), entry.record.clone())).collect();
         remaining = ledger.transaction_under(locks, source, |transaction| {
             let (mut moved, mut changed) = (Vec::new(), Vec::new());
@@ -185,6 +212,7 @@ fn transfer(
                     changed.push(here);
                 }
             }
+            transaction.draft().mark_moved(moved.iter().copied().filter(|id| committed.has(id)), ledger.now())?;
             transaction.draft().remove_all(moved)?;
             Ok(changed)
         })?;

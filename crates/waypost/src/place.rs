@@ -13,11 +13,12 @@ use serde::Serialize;
 use waypost_core::id::{RepositoryId, WorktreeId};
 use waypost_core::redact::Secrets;
 use waypost_core::{Error, Result, path_text, url_text};
+use waypost_fs::{PrivateDir, read_small_file};
 use waypost_workspace::history::tracked_by;
 use waypost_workspace::{Checkout, Environment, detect, is_adopted, ledger_branch, repository_id, worktree_id};
 
 use crate::config::{Config, Files, Layer, Value};
-use crate::environment::{Variables, WAYPOST_AGENT, WAYPOST_DB, WAYPOST_HOME};
+use crate::environment::{Variables, WAYPOST_AGENT, WAYPOST_DB, WAYPOST_HOME, WAYPOST_SANDBOX};
 use crate::registry::{self, Registration};
 
 /// The name of the Waypost directory in a worktree.
@@ -212,6 +213,8 @@ pub struct InWorkspace {
     pub checkout: Option<Checkout>,
     /// Why its owner cannot be reached. None if it can.
     pub unreachable: Option<String>,
+    /// Whether this is in a job's sandbox: the files of the owner can be read, but not its private directory.
+    pub is_confined: bool,
 }
 
 impl InWorkspace {
@@ -239,6 +242,8 @@ pub struct Place {
     pub home: Option<(PathBuf, Source)>,
     /// The checkout that contains `cwd`, if any. In a workspace it is the owner's, as long as that can be reached.
     pub checkout: Option<Checkout>,
+    /// Whether the issues of beads are being taken over: the ledger is our own even if beads has one.
+    pub takes_over: bool,
     /// The workspace that contains `cwd`, if any.
     pub workspace: Option<InWorkspace>,
     /// The worktree that holds the ledger and the shared configuration, if any.
@@ -297,10 +302,11 @@ impl Place {
         let home = waypost_home(cwd, variables)?;
         let home_dir = home.as_ref().map(|(path, _)| path.as_path());
         home_dir.map_or(Ok(()), check_user_dir)?;
-        let Located { checkout, workspace } = locate(cwd, &vcs_environment(variables, home_dir), home_dir)?;
+        let Located { checkout, workspace } = locate(cwd, &vcs_environment(variables, home_dir), home_dir, variables)?;
         let home_worktree = checkout.as_ref().and_then(Checkout::home);
+        let is_confined = workspace.as_ref().is_some_and(|workspace| workspace.is_confined);
         let files = Files {
-            user: home.as_ref().map(|(path, _)| path.join("config.toml")),
+            user: home.as_ref().filter(|_| !is_confined).map(|(path, _)| path.join("config.toml")),
             shared: home_worktree.as_ref().map(|root| root.join(DOT_DIR).join("config.toml")),
             private: checkout.as_ref().map(|checkout| checkout.private_dir.join("config.toml")),
         };
@@ -316,6 +322,7 @@ impl Place {
             variables: variables.clone(),
             home,
             checkout,
+            takes_over: false,
             workspace,
             home_worktree,
             files,
@@ -351,12 +358,12 @@ impl Place {
         let environment = vcs_environment(variables, home.as_ref().map(|(path, _)| path.as_path()));
         let Some(checkout) = detect(cwd, &environment)? else { return Ok(()) };
         check_owner(&checkout)?;
-        let dir = &checkout.private_dir;
+        let dir = checkout.private_dir.or_former();
         if let Some(tool) = tracked_by(dir)? {
             return Err(Error::refused(format!("{} is tracked by {tool}: it came with the project", dir.display()))
                 .hint("delete it, and tell the project's maintainers"));
         }
-        dir.adopt()
+        checkout.private_dir.adopt()
     }
 
     /// Resolves the place again from another worktree, for the same store.
@@ -448,6 +455,11 @@ impl Place {
         Ok(Some(StoreChoice { location, scope: None, source: Source::new("workspace", workspace.title()) }))
     }
 
+    /// Returns whether this is in a job's sandbox: the user's Waypost directory and the private directory cannot be read.
+    pub fn is_confined(&self) -> bool {
+        self.workspace.as_ref().is_some_and(|workspace| workspace.is_confined)
+    }
+
     /// Returns the checkout whose files the caller works on: in a workspace that of the workspace itself.
     pub fn work_checkout(&self) -> Result<&Checkout> {
         let inside = self.workspace.as_ref().and_then(|workspace| workspace.checkout.as_ref());
@@ -501,7 +513,17 @@ impl Place {
     /// Returns the ledger's file and the reason for it. An existing beads ledger is used in place.
     pub fn ledger(&self) -> Option<(PathBuf, Source)> {
         let (home, source) = self.ledger_home();
+        self.ledger_at(home, source)
+    }
+
+    /// Returns the ledger's file in a home that [`Place::ledger_home`] returned, and the reason for it.
+    pub(crate) fn ledger_at(&self, home: LedgerHome, source: Source) -> Option<(PathBuf, Source)> {
         let checkout = self.checkout.as_ref()?;
+        if let Some(workspace) = self.workspace.as_ref().filter(|workspace| workspace.is_confined) {
+            // It may be in the private directory, the rest of which is closed.
+            let ledger = workspace.registration.ledger.clone()?;
+            return Some((ledger, Source::new("workspace", workspace.title())));
+        }
         let root = match home {
             LedgerHome::Separate => return Some((separate_ledger(checkout), source)),
             LedgerHome::Branch => checkout.root.clone()?,
@@ -513,9 +535,21 @@ impl Place {
             None => source,
         };
         match ledger_in(&root) {
+            (_, true) if self.takes_over && is_in_dolt(&root) => Some((own_ledger(&root), source)),
             (beads, true) => Some((beads, Source::new("default", "an existing beads ledger, used in place"))),
             (own, false) => Some((own, source)),
         }
+    }
+
+    /// Returns the place for a command that takes over the issues of beads.
+    #[must_use]
+    pub fn taking_over(self) -> Place {
+        Place { takes_over: true, ..self }
+    }
+
+    /// Returns what in the worktree of the ledger looks like a ledger or settings and is not read, and why.
+    pub fn unread_files(&self) -> Vec<String> {
+        self.home_worktree.as_deref().map(unread_files).unwrap_or_default()
     }
 
     /// Returns whether there may be a ledger: its file, or in a new clone its branch.
@@ -799,15 +833,18 @@ impl Located {
     pub(crate) fn at(dir: &Path, variables: &Variables) -> Result<Located> {
         let home = waypost_home(dir, variables)?;
         let home = home.as_ref().map(|(path, _)| path.as_path());
-        locate(dir, &vcs_environment(&variables.without_git(), home), home)
+        locate(dir, &vcs_environment(&variables.without_git(), home), home, variables)
     }
 }
 
 /// Finds the checkout that a directory works for: its own, or in a workspace that of the workspace's owner.
-fn locate(dir: &Path, environment: &Environment, home: Option<&Path>) -> Result<Located> {
+fn locate(dir: &Path, environment: &Environment, home: Option<&Path>, variables: &Variables) -> Result<Located> {
     let checkout = detect(dir, environment)?;
     if let Some(checkout) = &checkout {
         check_owner(checkout)?;
+    }
+    if let Some(registration) = confined_in(dir, variables)? {
+        return Ok(confined(registration, checkout, environment, variables));
     }
     let Some((registration, file)) = registered(dir, checkout.as_ref(), environment, home)? else {
         checkout.iter().try_for_each(|checkout| checkout.private_dir.check())?;
@@ -821,7 +858,42 @@ fn locate(dir: &Path, environment: &Environment, home: Option<&Path>) -> Result<
         Err(reason) => (checkout.clone(), Some(reason)),
     };
     owner.iter().try_for_each(|checkout| checkout.private_dir.check())?;
-    Ok(Located { checkout: owner, workspace: Some(InWorkspace { registration, file, checkout, unreachable }) })
+    let workspace = InWorkspace { registration, file, checkout, unreachable, is_confined: false };
+    Ok(Located { checkout: owner, workspace: Some(workspace) })
+}
+
+/// Returns the workspace that a directory is in, if this is in the sandbox of its job.
+fn confined_in(dir: &Path, variables: &Variables) -> Result<Option<Registration>> {
+    let Some(text) = variables.text(WAYPOST_SANDBOX) else { return Ok(None) };
+    let registration: Registration = serde_json::from_str(&text)
+        .map_err(|error| Error::invalid(format!("{WAYPOST_SANDBOX} does not describe a workspace")).because(error))?;
+    let dir = std::fs::canonicalize(dir).unwrap_or_else(|_| dir.to_owned());
+    Ok(dir.starts_with(&registration.path).then_some(registration))
+}
+
+/// Returns the checkout of a workspace's owner as a job sees it from its sandbox. What `way` would write into its private
+/// directory, such as the index of the ledger, goes into the directory of the job's temporary files.
+fn confined(
+    registration: Registration,
+    checkout: Option<Checkout>,
+    environment: &Environment,
+    variables: &Variables,
+) -> Located {
+    let environment = Environment { homes: environment.homes.clone(), ..Environment::default() };
+    let owner = detect(&registration.worktree.path, &environment).ok().flatten().filter(|_| registration.is_local);
+    let temporary = variables.path("TMPDIR").unwrap_or_else(|| registration.path.clone());
+    let private = temporary.join("waypost");
+    let owner = owner.or_else(|| checkout.clone()).map(|mut owner| {
+        owner.private_dir = PrivateDir::from(private.clone()).with_user_dir(Some(temporary));
+        owner.worktree_private_dir = private;
+        owner
+    });
+    let unreachable = Some("the sandbox of a job has no access to the private directory".to_owned());
+    let file = PathBuf::from(WAYPOST_SANDBOX);
+    Located {
+        checkout: owner,
+        workspace: Some(InWorkspace { registration, file, checkout, unreachable, is_confined: true }),
+    }
 }
 
 /// Returns the registered workspace that a directory is in. Another repository inside a workspace is not part of it, but
@@ -908,16 +980,47 @@ pub(crate) fn separate_ledger(checkout: &Checkout) -> PathBuf {
 /// The paths that a ledger may have in a worktree: our own, then those of another tool.
 pub(crate) const LEDGERS: &[&str] = &[".waypost/issues.jsonl", ".beads/issues.jsonl", ".beads/beads.jsonl"];
 
+fn own_ledger(root: &Path) -> PathBuf {
+    root.join(LEDGERS[0])
+}
+
+/// Returns the ledgers of another tool in a worktree.
+fn ledgers_of_beads(root: &Path) -> impl Iterator<Item = PathBuf> {
+    LEDGERS[1..].iter().map(|beads| root.join(beads)).filter(|beads| beads.is_file())
+}
+
 /// Returns the ledger in a worktree, and whether it is another tool's.
 pub(crate) fn ledger_in(root: &Path) -> (PathBuf, bool) {
-    let own = root.join(DOT_DIR).join("issues.jsonl");
-    if !own.exists() {
-        let mut beads = LEDGERS[1..].iter().map(|beads| root.join(beads));
-        if let Some(beads) = beads.find(|beads| beads.is_file()) {
-            return (beads, true);
-        }
+    let own = own_ledger(root);
+    let beads = if own.exists() { None } else { ledgers_of_beads(root).next() };
+    match beads {
+        Some(beads) => (beads, true),
+        None => (own, false),
     }
-    (own, false)
+}
+
+/// Returns whether beads keeps the issues of a worktree in Dolt and no ledger of ours took them over. It rewrites its file
+/// from there, so nothing written into the file lasts.
+pub(crate) fn is_in_dolt(root: &Path) -> bool {
+    let metadata = || {
+        let text = read_small_file(&root.join(".beads/metadata.json")).ok()??;
+        serde_json::from_slice::<serde_json::Value>(&text).ok()
+    };
+    !own_ledger(root).exists() && metadata().is_some_and(|metadata| metadata["backend"] == "dolt")
+}
+
+/// Returns what in a worktree looks like a ledger or settings and is not read, and why.
+fn unread_files(root: &Path) -> Vec<String> {
+    let used = ledger_in(root).0;
+    let unread = ledgers_of_beads(root).filter(|beads| *beads != used);
+    let mut found: Vec<String> =
+        unread.map(|beads| format!("{} is not read: the issues are in {}", beads.display(), used.display())).collect();
+    let toml = root.join(".beads/config.toml");
+    if toml.is_file() {
+        let own = root.join(DOT_DIR).join("config.toml");
+        found.push(format!("{} is not read: settings belong in {}", toml.display(), own.display()));
+    }
+    found
 }
 
 /// Refuses a repository that another user owns, as git does: that user controls its configuration.

@@ -6,7 +6,7 @@
 //! never one too few; repeating the command completes it.
 
 use std::io::ErrorKind;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -18,9 +18,11 @@ use waypost_core::ledger::role::Role;
 use waypost_core::ledger::vocabulary::{Category, Terms};
 use waypost_core::{Error, Result};
 use waypost_ledger::LedgerLocks;
+use waypost_workspace::Checkout;
 use waypost_workspace::history::Commit;
 use waypost_workspace::upstream::Upstream;
 
+use crate::forks::{self, Committed};
 use crate::history::find_removed;
 use crate::ledger::{IndexedIssue, Ledger, Record, Transaction};
 use crate::place::{Place, ledger_in};
@@ -42,6 +44,12 @@ const STATUS_FIELDS: &[&str] = &["status", "closed_at", "close_reason", "deleted
 pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
     let Copies { locks, project, planned, bases } = Copies::lock(place, ledger, id, target)?;
     let id = planned.issue.id.clone();
+    let private = if ledger.may_write(target) { Vec::new() } else { forks::private_issues(&project.repos()[0])? };
+    if !private.is_empty() {
+        return Err(Error::refused("a pull request would also show issues that you did not propose")
+            .because(private.join(", "))
+            .hint("to move them to your planning repository: way init --contributor --planning PATH"));
+    }
     let (proposed, is_new) =
         project.transaction_under(&locks, 0, |transaction| match transaction.copy_here(&id)? {
             None => {
@@ -84,50 +92,69 @@ pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resul
     Ok(proposed)
 }
 
-/// Withdraws a proposal: merges the project's copy into the planning's first, then removes it from the project.
+/// Withdraws a proposal: merges the project's copy in each worktree into the planning's first, then removes it there.
 pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
     let Copies { locks, project, planned, bases } = Copies::lock(place, ledger, id, target)?;
     let id = planned.issue.id.clone();
+    let mut projects = in_other_worktrees(place, &ledger.repos()[target], &project.repos()[0].root, &id)?;
+    projects.insert(0, project);
+    let copies = projects.iter().map(|project| project.with_index(|index| index.in_ledger(&id, 0)));
+    let copies: Vec<Visibility> =
+        copies.collect::<Result<Vec<_>>>()?.into_iter().flatten().map(|copy| copy.issue.visibility()).collect();
+    if copies.contains(&Visibility::Canonical) {
+        return Err(Error::conflict(format!("issue {id} was accepted, so it cannot be withdrawn")));
+    }
+    if copies.is_empty() && planned.issue.visibility() != Visibility::Proposed {
+        return Err(Error::conflict(format!("issue {id} is not proposed")));
+    }
+    let mut local = planned.record.clone();
+    for project in &projects {
+        local = take_back(ledger, &locks, project, &planned, &bases)?;
+    }
+    // The proposal is withdrawn, so no step may fail from here on.
+    Bases::remove(&ledger.repos()[planned.ledger], &id);
+    for project in &projects {
+        project.repos()[0].file.remove_if_empty(&locks);
+    }
+    Ok(local)
+}
+
+/// Takes a project's copy of a proposal back in one worktree. Returns the planning's copy, which is local then.
+fn take_back(
+    ledger: &Ledger,
+    locks: &LedgerLocks,
+    project: &Ledger,
+    planned: &IndexedIssue,
+    bases: &Bases,
+) -> Result<Record> {
+    let id = &planned.issue.id;
     let deadline = Instant::now() + RETRY_TIMEOUT;
     let mut merged_copy = None;
-    let local = loop {
-        let project_copy = project.with_index(|index| index.in_ledger(&id, 0))?;
-        match project_copy.as_ref().map(|entry| entry.issue.visibility()) {
-            Some(Visibility::Canonical) => {
-                return Err(Error::conflict(format!("issue {id} was accepted, so it cannot be withdrawn")));
-            }
-            None if planned.issue.visibility() != Visibility::Proposed => {
-                return Err(Error::conflict(format!("issue {id} is not proposed")));
-            }
-            _ => {}
-        }
+    loop {
+        let project_copy = project.with_index(|index| index.in_ledger(id, 0))?;
         let base = merged_copy.or_else(|| bases.ancestor_of(&project_copy.as_ref()?.record, &planned.record));
-        let local = ledger.transaction_under(&locks, planned.ledger, |transaction| {
-            let here = transaction.copy_here(&id)?.unwrap_or_else(|| planned.clone());
+        let local = ledger.transaction_under(locks, planned.ledger, |transaction| {
+            let here = transaction.copy_here(id)?.unwrap_or_else(|| planned.clone());
             let project = project_copy.as_ref().map_or(&here.record, |copy| &copy.record);
             let merged = Merged::of(base.as_ref(), project, &here.record, Visibility::Local, ledger.terms())?;
             merged.write(transaction)
         })?;
         // Git does not use our locks, so the copy is removed only if it is still the merged version.
-        let is_removed = project.transaction_under(&locks, 0, |transaction| {
+        let is_removed = project.transaction_under(locks, 0, |transaction| {
             let is_merged = |here: &IndexedIssue| project_copy.as_ref().is_some_and(|copy| copy.record == here.record);
-            if transaction.copy_here(&id)?.is_some_and(|here| !is_merged(&here)) {
+            if transaction.copy_here(id)?.is_some_and(|here| !is_merged(&here)) {
                 return Ok(false);
             }
-            transaction.remove_copy(&id).map(|()| true)
+            transaction.remove_copy(id).map(|()| true)
         })?;
         if is_removed {
-            break local;
+            return Ok(local);
         }
         if Instant::now() > deadline {
-            return Err(contended_error(&id));
+            return Err(contended_error(id));
         }
         merged_copy = project_copy.map(|copy| copy.record);
-    };
-    // The proposal is withdrawn, so no step may fail from here on.
-    Bases::remove(&ledger.repos()[planned.ledger], &id);
-    project.repos()[0].file.remove_if_empty(&locks);
-    Ok(local)
+    }
 }
 
 /// Accepts a proposal: makes it an issue of the project, merged with the planning's copy if that is readable.
@@ -192,6 +219,8 @@ fn decide(
 pub enum Outcome {
     /// The project accepted the issue, and the planning's copy was removed.
     Accepted(String),
+    /// The project accepted the issue; the planning's copy stays until the checkout has the project's.
+    AcceptedAhead(String),
     /// The project accepted the issue; the planning's copy stays, because it has changes that the project's lacks.
     AcceptedInPart(String),
     /// The project closed the issue, with an optional reason; it is local again.
@@ -224,7 +253,7 @@ pub fn merge_answered_proposals(ledger: &Ledger, target: usize) -> Result<Vec<Ou
             let Some((record, removed_by)) = decided else { continue };
             let outcome = match decision(&record, removed_by.as_ref(), ledger.terms()) {
                 Decision::Pending => None,
-                Decision::Accepted => retire(ledger, target, number, id, &record)?,
+                Decision::Accepted => retire(ledger, target, number, id, &record, removed_by.is_some())?,
                 Decision::Rejected(reason, comment) => {
                     make_local_again(ledger, number, id, &comment)?.then(|| Outcome::Rejected(id.clone(), reason))
                 }
@@ -279,7 +308,14 @@ fn decision(record: &Record, removed_by: Option<&Commit>, terms: &Terms) -> Deci
 ///
 /// A maintainer's changes are merged into the project's ledger here. A contributor's copy stays until its changes are
 /// proposed and accepted too.
-fn retire(ledger: &Ledger, target: usize, number: usize, id: &str, accepted: &Record) -> Result<Option<Outcome>> {
+fn retire(
+    ledger: &Ledger,
+    target: usize,
+    number: usize,
+    id: &str,
+    accepted: &Record,
+    is_pruned: bool,
+) -> Result<Option<Outcome>> {
     let locks = ledger.lock(&[number, target])?;
     let planned = ledger.with_index(|index| index.in_ledger(id, number))?;
     let Some(planned) = planned.filter(|copy| copy.issue.visibility() == Visibility::Proposed) else { return Ok(None) };
@@ -299,9 +335,18 @@ fn retire(ledger: &Ledger, target: usize, number: usize, id: &str, accepted: &Re
             return Ok(Some(Outcome::AcceptedInPart(id.to_owned())));
         }
     }
+    let project_copy = ledger.with_index(|index| index.in_ledger(id, target))?;
+    if !is_pruned && project_copy.is_none_or(|copy| copy.issue.visibility() != Visibility::Canonical) {
+        // Without this copy the issue would be in no list until the checkout has the project's.
+        return Ok(Some(Outcome::AcceptedAhead(id.to_owned())));
+    }
+    let committed = Committed::of(&ledger.repos()[number])?;
     let is_removed = ledger.transaction_under(&locks, number, |transaction| {
         if transaction.copy_here(id)?.is_some_and(|here| here.record != planned.record) {
             return Ok(false);
+        }
+        if committed.has(id) {
+            transaction.draft().mark_moved([id], ledger.now())?;
         }
         transaction.remove_copy(id).map(|()| true)
     })?;
@@ -540,16 +585,33 @@ fn in_current_worktree(place: &Place, ledger: &Ledger, target: usize) -> Result<
         )
         .hint("send the issue to a maintainer: way show ID --json; way import takes it"));
     }
-    let here = place.checkout.as_ref().filter(|checkout| checkout.repository_path() == repo.path());
+    let is_here = place.checkout.as_ref().is_some_and(|checkout| checkout.repository_path() == repo.path());
+    let here = if is_here { Some(place.work_checkout()?) } else { None };
     let root = here.and_then(|checkout| checkout.root.clone()).unwrap_or_else(|| repo.root.clone());
+    Ledger::of_one(place, in_worktree(repo, here.unwrap_or(&repo.checkout), root))
+}
+
+/// Opens the ledgers of a project in its other worktrees than `here`, if they have an issue.
+fn in_other_worktrees(place: &Place, repo: &Repo, here: &Path, id: &str) -> Result<Vec<Ledger>> {
+    let mut roots: Vec<PathBuf> = repo.checkout.worktrees().into_iter().map(|listed| listed.path).collect();
+    roots.push(repo.root.clone());
+    roots.sort();
+    roots.dedup();
+    let repos = roots.into_iter().filter(|root| root != here && root.is_dir());
+    let repos = repos.map(|root| in_worktree(repo, &repo.checkout, root));
+    let has_issue = |repo: &Repo| repo.file.read().is_ok_and(|document| places_of(&document, id).next().is_some());
+    repos.filter(has_issue).map(|repo| Ledger::of_one(place, repo)).collect()
+}
+
+/// Describes the ledger of a project in a worktree of a checkout. A workspace has the private files of its owner.
+fn in_worktree(repo: &Repo, checkout: &Checkout, root: PathBuf) -> Repo {
+    if root == repo.root {
+        return repo.clone();
+    }
     let file = ledger_in(&root).0;
-    let unreachable = repo.unreachable.clone();
-    let repo = if root == repo.root {
-        repo.clone()
-    } else {
-        Repo { unreachable, ..Repo::of(repo.checkout.clone(), root, file) }
-    };
-    Ledger::of_one(place, repo)
+    let mut checkout = checkout.clone();
+    checkout.private_dir = repo.checkout.private_dir.clone();
+    Repo { unreachable: repo.unreachable.clone(), ..Repo::of(checkout, root, file) }
 }
 
 fn with_visibility(record: &Record, visibility: Visibility) -> Result<Record> {

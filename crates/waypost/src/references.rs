@@ -1,9 +1,10 @@
 //! Resolves references to repositories of the store that users type: an id, a name, or a path, relative or not.
 
+use serde_json::Value;
 use waypost_core::id::RepositoryId;
 use waypost_core::model::Repository;
 use waypost_core::op::{AddRepository, ListRepositories};
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result, path_text, url_text};
 use waypost_workspace::repository_id as stored_id;
 
 use crate::place::expand;
@@ -41,6 +42,33 @@ pub(crate) fn repository_ids(session: &mut Session, reference: Option<&str>) -> 
     let Some(reference) = reference.filter(|reference| *reference != ALL_REPOSITORIES) else { return Ok(None) };
     let known = session.call(ListRepositories::all())?.repositories.into_iter().map(|seen| seen.repository);
     Ok(Some(known.filter(|one| is_meant(one, reference)).map(|one| one.id).collect()))
+}
+
+/// Returns the repository that the input of a job names by `provider`, `owner` and `repo`. None if it has not all of them.
+pub(crate) fn named_in(session: &mut Session, input: &Value) -> Result<Option<RepositoryId>> {
+    let text = |key: &str| input.get(key).and_then(Value::as_str);
+    let (Some(provider), Some(owner), Some(repo)) = (text("provider"), text("owner"), text("repo")) else {
+        return Ok(None);
+    };
+    // `github` stands for github.com.
+    let is_host = |host: &str| {
+        let rest = host.strip_prefix(&provider.to_lowercase());
+        rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+    };
+    let is_named = |known: &Repository| {
+        let project = known.remote_url.as_deref().map(url_text::project).unwrap_or_default();
+        let (host, path) = project.split_once('/').unwrap_or_default();
+        is_host(host) && path.eq_ignore_ascii_case(&format!("{owner}/{repo}"))
+    };
+    let known = session.call(ListRepositories::all())?.repositories.into_iter().map(|seen| seen.repository);
+    let found: Vec<_> = known.filter(is_named).collect();
+    // Several clones of it may be known.
+    let own = found.iter().find(|one| session.caller().is_of(one)).or(found.first());
+    let unknown = || {
+        Error::not_found(format!("no repository {owner}/{repo} of {provider} in this store"))
+            .hint("way repo list; to add one, run way repo add PATH")
+    };
+    own.map(|one| Some(one.id.clone())).ok_or_else(unknown)
 }
 
 fn is_meant(repository: &Repository, reference: &str) -> bool {

@@ -1,28 +1,35 @@
 //! The repositories whose ledgers are read together, and the destination of new issues.
 
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
 use rustix::fs::{Access, access};
 use waypost_core::id::RepositoryId;
+use waypost_core::ledger::conflict;
 use waypost_core::ledger::document::Document;
 use waypost_core::ledger::issue_id;
 use waypost_core::ledger::merge::merge;
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::role::{self, Role};
 use waypost_core::model::{Repository, Vcs};
-use waypost_core::{Error, Result, path_text, yaml};
+use waypost_core::{Error, Result, digest, path_text, yaml};
+use waypost_fs::read_small_file;
 use waypost_ledger::LedgerFile;
 use waypost_workspace::{Checkout, each_saved_version, history, ledger_branch, repository_id};
 
 use crate::config::{self, Config, Files, Layer};
 use crate::environment::Variables;
-use crate::place::{DOT_DIR, LEDGERS, LedgerHome, Located, Place, Source, expand, ledger_in, separate_ledger};
+use crate::place::{
+    DOT_DIR, LEDGERS, LedgerHome, Located, Place, Source, expand, is_in_dolt, ledger_in, separate_ledger,
+};
 use crate::registry::RegisteredSetting;
 
 /// How long to wait for other processes that are writing a ledger. 150 of them at once take turns, and each syncs the file: two
 /// seconds on an idle machine, and more on a busy one.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// The file in the private directory with the digest of what was carried over from the former home last.
+const LEFTOVERS_FILE: &str = "ledger-leftovers";
 
 /// A repository whose ledger is read.
 #[derive(Clone, Debug)]
@@ -35,6 +42,8 @@ pub struct Repo {
     pub file: LedgerFile,
     /// Why its ledger can only be read: this is a workspace's copy, and the ledger of its owner cannot be reached.
     pub unreachable: Option<String>,
+    /// Whether the issues of beads are being taken over into it.
+    pub(crate) takes_over: bool,
 }
 
 impl Repo {
@@ -60,14 +69,20 @@ impl Repo {
         }
     }
 
-    /// Returns the configured prefix for ids of new issues.
+    /// Returns the configured prefix for ids of new issues, ours or that of beads.
     pub fn configured_prefix(&self) -> Result<Option<String>> {
         let files = Files {
             user: None,
             shared: Some(self.worktree().join(DOT_DIR).join("config.toml")),
             private: Some(self.checkout.private_dir.join("config.toml")),
         };
-        Ok(Config::load(&files, &Variables::default(), &[])?.text("prefix"))
+        let prefix = Config::load(&files, &Variables::default(), &[])?.text("prefix");
+        Ok(prefix.or_else(|| self.beads_prefix()))
+    }
+
+    /// Returns the prefix that the configuration of beads sets.
+    pub fn beads_prefix(&self) -> Option<String> {
+        beads_prefix(&self.worktree().join(".beads/config.yaml"))
     }
 
     /// Returns the prefix that most ids in the ledger have. Reads the whole file.
@@ -78,26 +93,18 @@ impl Repo {
         Ok(issue_id::common_prefix(ids.iter().map(String::as_str)).map(str::to_owned))
     }
 
-    /// Returns the prefix for ids of new issues if neither the configuration nor the ledger has one: that of beads, else the
-    /// remote's name, which is the same in all clones, else the directory's.
+    /// Returns the prefix for ids of new issues if neither the configuration nor the ledger has one: the remote's name,
+    /// which is the same in all clones, else the directory's.
     pub fn default_prefix(&self) -> String {
-        let beads = beads_prefix(&self.worktree().join(".beads/config.yaml"));
-        beads.unwrap_or_else(|| {
-            let remote = self.checkout.remote_url.as_deref().and_then(name_of_remote);
-            prefix_from_name(&remote.unwrap_or_else(|| self.checkout.repository_name()))
-        })
+        let remote = self.checkout.remote_url.as_deref().and_then(name_of_remote);
+        prefix_from_name(&remote.unwrap_or_else(|| self.checkout.repository_name()))
     }
 
     pub(crate) fn of(checkout: Checkout, root: PathBuf, ledger: PathBuf) -> Repo {
         let file = LedgerFile::new(ledger, checkout.private_dir.clone(), "ledger.lock", LOCK_TIMEOUT);
-        let mut repo = Repo { checkout, root, file, unreachable: None };
+        let mut repo = Repo { checkout, root, file, unreachable: None, takes_over: false };
         if !repo.is_separate() {
-            // These files exist while a version control tool changes the tree.
-            let root = &repo.root;
-            let tool_locks =
-                [root.join(".jj/working_copy/working_copy.lock"), root.join(".hg/wlock"), root.join(".sl/wlock")];
-            let git = git_dir_of(&repo.checkout, root).map(|git_dir| git_dir.join("index.lock"));
-            repo.file = repo.file.with_tool_locks(git.into_iter().chain(tool_locks).collect());
+            repo.file = repo.file.with_tool_locks(tool_locks(&repo.checkout, &repo.root));
             let (vcs, root) = (repo.checkout.vcs, repo.root.clone());
             repo.file = repo.file.with_absence_check(move || history::check_absent(vcs, &root, LEDGERS));
             let name = repo.file.path().strip_prefix(&repo.root).ok().map(path_text::to_text);
@@ -110,6 +117,16 @@ impl Repo {
             }
         }
         repo
+    }
+
+    /// Returns whether beads keeps the issues elsewhere, so that its file can only be read.
+    pub(crate) fn is_in_dolt(&self) -> bool {
+        !self.takes_over && is_in_dolt(&self.root)
+    }
+
+    /// Returns the file with the project's ledger as a contributor fetched it last.
+    pub(crate) fn fetched_file(&self) -> PathBuf {
+        self.checkout.private_dir.join("fetched.jsonl")
     }
 
     /// Returns whether the ledger has a branch of its own, whose file is in the private directory.
@@ -128,16 +145,47 @@ impl Repo {
 
     /// Writes the file of a ledger that has a branch of its own, if this clone has the branch but not the file.
     pub(crate) fn check_out(self) -> Result<Repo> {
-        if !self.is_separate() || self.file.path().exists() {
+        if !self.is_separate() {
             return Ok(self);
         }
-        let Some(content) = ledger_branch::read_ledger_branch(&self.checkout)? else { return Ok(self) };
-        self.file.rewrite(|current| {
-            let committed = Document::parse(content.clone());
-            let current = Document::parse(current.to_vec());
-            Ok(if current.is_empty() { committed } else { merge(None, &current, &committed) }.to_bytes())
-        })?;
+        if !self.file.path().exists()
+            && let Some(content) = ledger_branch::read_ledger_branch(&self.checkout)?
+        {
+            self.file.rewrite(|current| {
+                let committed = Document::parse(content.clone());
+                let current = Document::parse(current.to_vec());
+                Ok(if current.is_empty() { committed } else { merge(None, &current, &committed) }.to_bytes())
+            })?;
+        }
+        if let Err(error) = self.take_leftovers() {
+            log::warn!("the former home of the ledger is not read: {}", error.full_message());
+        }
         Ok(self)
+    }
+
+    /// Carries over what was written to the former home of a ledger that has a branch of its own: another clone or branch may
+    /// not have known yet that it moved.
+    fn take_leftovers(&self) -> Result<()> {
+        let Some(worktree) = self.checkout.home() else { return Ok(()) };
+        let (former, _) = ledger_in(&worktree);
+        let is_left = std::fs::symlink_metadata(&former).is_ok_and(|file| file.is_file() && file.len() > 0);
+        // A branch from before the move has a copy of its own.
+        if !is_left || self.unreachable.is_some() || !is_tracked_as_separate(&worktree)? {
+            return Ok(());
+        }
+        let bytes = std::fs::read(&former)
+            .map_err(|error| Error::unavailable(format!("cannot read {}", former.display())).because(error))?;
+        let (record, seen) = (self.checkout.private_dir.join(LEFTOVERS_FILE), digest::hex(&digest::sha256(&bytes)));
+        if read_small_file(&record)?.is_some_and(|known| known == seen.as_bytes()) {
+            return Ok(());
+        }
+        let left = conflict::read(Document::parse(bytes));
+        self.file.rewrite(|current| {
+            let current = conflict::read(Document::parse(current.to_vec()));
+            Ok(if current.is_empty() { left.clone() } else { merge(None, &current, &left) }.to_bytes())
+        })?;
+        waypost_fs::replace(&record, seen.as_bytes(), 0o600)
+            .map_err(|error| Error::unavailable(format!("cannot write {}", record.display())).because(error))
     }
 
     /// Opens the repository that a path is in. In a workspace it is that of the owner, if that can be reached.
@@ -175,6 +223,13 @@ impl Repo {
     }
 }
 
+/// Returns whether the files of a worktree say that the ledger has a branch of its own.
+fn is_tracked_as_separate(worktree: &Path) -> Result<bool> {
+    let shared = Some(worktree.join(DOT_DIR).join("config.toml"));
+    let config = Config::load(&Files { shared, ..Files::default() }, &Variables::default(), &[])?;
+    Ok(config.text("ledger.home").is_some_and(|home| home == LedgerHome::Separate.to_string()))
+}
+
 /// Returns whether another repository's own configuration, or its clone, gives the ledger a branch of its own.
 fn has_separate_ledger(checkout: &Checkout, root: &Path) -> Result<bool> {
     if checkout.git_dir.is_none() {
@@ -190,6 +245,21 @@ fn has_separate_ledger(checkout: &Checkout, root: &Path) -> Result<bool> {
         Some(setting) => setting.value.to_string() == LedgerHome::Separate.to_string(),
         None => separate_ledger(checkout).exists(),
     })
+}
+
+/// Returns the files that exist while a version control tool changes a worktree. They are looked for several times by each
+/// change, so these are only the tools that manage the worktree.
+fn tool_locks(checkout: &Checkout, root: &Path) -> Vec<PathBuf> {
+    let git = || git_dir_of(checkout, root).map(|git_dir| git_dir.join("index.lock"));
+    // jj wins over git where both manage a worktree. This one need not be that of the command.
+    let is_jj = checkout.vcs == Vcs::Jj || (checkout.root.as_deref() != Some(root) && root.join(".jj").exists());
+    let jj = is_jj.then(|| root.join(".jj/working_copy/working_copy.lock"));
+    match checkout.vcs {
+        Vcs::Git | Vcs::Jj => git().into_iter().chain(jj).collect(),
+        Vcs::Hg => vec![root.join(".hg/wlock")],
+        Vcs::Sl => vec![root.join(".sl/wlock")],
+        Vcs::None => Vec::new(),
+    }
 }
 
 /// Returns the directory in which git keeps the index of a worktree.
@@ -215,7 +285,8 @@ impl Repos {
     /// Opens the repositories that the configuration of a place names, including the destinations of new issues.
     pub fn of(place: &Place) -> Result<Repos> {
         let primary = primary(place)?;
-        let unreachable = primary.unreachable_warning().into_iter().collect();
+        // In a sandbox the ledger itself is read, and only changes of it wait.
+        let unreachable = primary.unreachable_warning().filter(|_| !place.is_confined()).into_iter().collect();
         let mut repos = Repos { all: vec![primary], unreachable };
         let mut named = place.config.list("repos.additional");
         named.extend(routes(place).into_iter().flatten());
@@ -315,14 +386,11 @@ impl Route {
     /// Chooses the destination by the configuration and the user's role.
     pub fn of(place: &Place, repos: &Repos) -> Result<Route> {
         let mode = place.config.text("routing.mode");
-        let (role, source) =
-            if mode.is_some() { role(place) } else { configured_role(place).unwrap_or_else(default_role) };
-        let is_configured = source.source != "default";
+        let (role, source) = chosen_role(place);
         let [contributor, maintainer] = routes(place);
         let is_explicit = mode.as_deref() == Some("explicit");
-        // A guessed role changes nothing for users who did not configure routing.
-        let is_contributor = role == Role::Contributor && (is_configured || (mode.is_some() && !is_explicit));
-        let is_protected = is_contributor && (is_configured || contributor.is_some());
+        let is_protected = is_contributor(place);
+        let is_contributor = role == Role::Contributor;
         let mut needs_repo = false;
         let (spelling, because) = if is_explicit {
             let default = place.config.text("routing.default");
@@ -401,9 +469,18 @@ fn is_explicit(layer: Layer) -> bool {
     matches!(layer, Layer::Flag | Layer::Environment | Layer::Workspace)
 }
 
-/// Returns the role of a user who configured neither a role nor routing.
-fn default_role() -> (Role, Source) {
-    (Role::Maintainer, Source { source: "default", because: String::new() })
+/// Returns the role that the user chose, with a setting or by routing, and its source. A guessed role changes nothing for
+/// users who configured neither.
+fn chosen_role(place: &Place) -> (Role, Source) {
+    let is_routed = place.config.text("routing.mode").is_some_and(|mode| mode != "explicit");
+    let known = if is_routed { Some(role(place)) } else { configured_role(place) };
+    known.unwrap_or((Role::Maintainer, Source { source: "default", because: String::new() }))
+}
+
+/// Returns whether the user chose to be a contributor, who does not write the primary ledger.
+pub(crate) fn is_contributor(place: &Place) -> bool {
+    let (role, source) = chosen_role(place);
+    role == Role::Contributor && (source.source != "default" || routes(place)[0].is_some())
 }
 
 /// Returns the user's role in the repository of a place, configured or guessed, and its source.
@@ -453,7 +530,7 @@ pub fn primary(place: &Place) -> Result<Repo> {
             // The ledger may belong to this worktree alone.
             let root = ledger.ancestors().nth(2).unwrap_or_else(|| checkout.repository_path()).to_owned();
             let unreachable = place.unreachable_owner().map(str::to_owned);
-            Repo { unreachable, ..Repo::of(checkout.clone(), root, ledger) }.check_out()
+            Repo { unreachable, takes_over: place.takes_over, ..Repo::of(checkout.clone(), root, ledger) }.check_out()
         }
         Some(other) => {
             let path = configured(place, other)?;
@@ -471,7 +548,7 @@ fn configured(place: &Place, spelling: &str) -> Result<PathBuf> {
 
 /// Returns the prefix that the configuration of beads sets.
 fn beads_prefix(file: &Path) -> Option<String> {
-    let settings = yaml::read_texts(&std::fs::read_to_string(file).ok()?).ok()?;
+    let settings = yaml::read_texts(&String::from_utf8(read_small_file(file).ok()??).ok()?).ok()?;
     let prefix = ["issue-prefix", "issue_prefix"].iter().find_map(|key| settings.get(key)?.as_str())?;
     let prefix = prefix.trim_end_matches('-');
     issue_id::prefix_of(&format!("{prefix}-1")).map(str::to_owned)
@@ -502,6 +579,12 @@ fn prefix_from_name(name: &str) -> String {
 /// Refuses to write through a link that leads out of the repository: the authors of the repository must not choose where
 /// we write, and other users of that file take another lock.
 pub(crate) fn check_inside(path: &Path, root: &Path) -> Result<()> {
+    // The path of the root has no links.
+    let mut below = path.ancestors().take_while(|part| *part != root);
+    let is_below = path.starts_with(root) && path.components().all(|part| part != Component::ParentDir);
+    if is_below && below.all(|part| part.symlink_metadata().is_ok_and(|found| !found.is_symlink())) {
+        return Ok(());
+    }
     // A missing file is resolved through its existing parent directory.
     let real = path.ancestors().find_map(|existing| {
         let real = std::fs::canonicalize(existing).ok()?;

@@ -12,7 +12,8 @@ use waypost_core::engine;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
 use waypost_core::op::{
-    Alive, Effect, ExpireDue, Heartbeat, ListWorktrees, Operation, OperationEntry, Register, StoreOperation,
+    Alive, AnyAnswer, AnyOperation, Effect, ExpireDue, Heartbeat, IntoAnyOperation, LeaseView, ListLeases, ListNotices,
+    ListWorktrees, NoticeList, OperationEntry, Register, WorktreeList,
 };
 use waypost_core::redact::Secrets;
 use waypost_core::store::{Store, Tx};
@@ -26,8 +27,9 @@ use waypost_workspace::{
     Environment, detect, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, worktree_id,
 };
 
-use crate::environment::{WAYPOST_EPOCH, WAYPOST_JOB, WAYPOST_TASK, WAYPOST_TOKEN};
+use crate::environment::{WAYPOST_EPOCH, WAYPOST_JOB, WAYPOST_TASK};
 use crate::place::{Location, Place, Scope, StoreChoice, expand};
+use crate::stores;
 use crate::system::{SystemEntropy, clock};
 use crate::tokens;
 
@@ -76,9 +78,11 @@ impl Session {
     /// If this process cannot write, it opens an existing store for reading.
     ///
     /// A store that the caller named, and that does not exist, is created by the first write. Reading it is an error: its
-    /// name may be mistyped.
+    /// name may be mistyped. A database on a server exists already, so it is as new as an unnamed store.
     pub fn open(place: Place) -> Result<Session> {
-        let creation = if place.store()?.scope.is_none() { Creation::ByWrite } else { Creation::Now };
+        let choice = place.store()?;
+        let may_be_mistyped = choice.scope.is_none() && !matches!(choice.location, Location::Postgres(_));
+        let creation = if may_be_mistyped { Creation::ByWrite } else { Creation::Now };
         Session::open_on(place, Servers::Known, creation)
     }
 
@@ -113,6 +117,7 @@ impl Session {
     fn open_on(mut place: Place, servers: Servers, creation: Creation) -> Result<Session> {
         let mut entropy = SystemEntropy;
         let mut choice = choose(&place, &mut entropy)?;
+        let is_missing = matches!(&choice.location, Location::Sqlite(path) if is_missing(path));
         create_private_dir_of(&place, &choice, creation)?;
         let mut store = open_store(&place, &choice, servers, creation)?;
         let now = clock(&place.variables)?.now();
@@ -170,6 +175,12 @@ impl Session {
         if !is_known && !session.store.is_read_only() && !session.is_absent() {
             session.register_worktree()?;
         }
+        if let Location::Sqlite(path) = &session.choice.location
+            && is_missing
+            && !session.is_absent()
+        {
+            stores::record(&session.place, path);
+        }
         Ok(session)
     }
 
@@ -215,23 +226,27 @@ impl Session {
     }
 
     /// Runs an operation that only reads. First it expires due leases and applies other due transitions, if it can write.
-    pub(crate) fn read<O: StoreOperation>(&mut self, operation: O) -> Result<O::Answer> {
-        if let Some(answer) = self.read_if_current(operation.clone())? {
+    pub(crate) fn read<O: IntoAnyOperation>(&mut self, operation: O) -> Result<O::Answer> {
+        self.read_any(&*operation.into_any())?.downcast()
+    }
+
+    fn read_any(&mut self, operation: &dyn AnyOperation) -> Result<AnyAnswer> {
+        if let Some(answer) = self.read_any_if_current(operation)? {
             return Ok(answer);
         }
         self.expire_due()?;
         let caller = self.caller.clone();
-        engine::read(self.store()?, &caller, &mut SystemEntropy, operation)
+        engine::read_any(self.store()?, &caller, &mut SystemEntropy, operation)
     }
 
     /// Runs an operation that only reads. Returns None if transitions are due, which the next write applies. A server applies
     /// its own.
-    pub(crate) fn read_if_current<O: StoreOperation>(&mut self, operation: O) -> Result<Option<O::Answer>> {
+    pub(crate) fn read_any_if_current(&mut self, operation: &dyn AnyOperation) -> Result<Option<AnyAnswer>> {
         if let Backend::Remote(remote) = &mut self.store {
-            return remote.run(&operation, None, &self.warnings).map(Some);
+            return remote.run(operation, None, &self.warnings).map(Some);
         }
         let caller = self.caller.clone();
-        engine::read_if_current(self.store()?, &caller, &mut SystemEntropy, operation)
+        engine::read_any_if_current(self.store()?, &caller, &mut SystemEntropy, operation)
     }
 
     /// Runs an operation of the table, without the steps around it. Arguments and answer are JSON.
@@ -289,6 +304,43 @@ impl Session {
         Ok(())
     }
 
+    /// Reads the notices and the leases as they are at one moment. First it renews the leases of the calling agent, as
+    /// [`Session::renew_leases`] does, and applies transitions that are due.
+    pub(crate) fn notices_and_leases(&mut self) -> Result<(NoticeList, Vec<LeaseView>)> {
+        if let Backend::Remote(_) = &self.store {
+            return Ok((self.read(ListNotices {})?, self.read(ListLeases {})?.leases));
+        }
+        let mut may_renew = self.identity_error.is_none() && !self.store.is_read_only();
+        let mut may_expire = true;
+        loop {
+            let caller = self.caller.clone();
+            let (one, other) = (ListNotices {}, ListLeases {});
+            let read = engine::read_both_if_current(self.store()?, &caller, &mut SystemEntropy, one, other)?;
+            match read {
+                Some((_, list, now)) if may_renew && list.leases.iter().any(|seen| self.is_renewal_due(seen, now)) => {
+                    may_renew = false;
+                    self.try_write(|session| session.write(Heartbeat { task: None, workflow: None, epoch: None }))?;
+                }
+                Some((notices, list, _)) => return Ok((notices, list.leases)),
+                None if may_expire => {
+                    may_expire = false;
+                    self.expire_due()?;
+                }
+                // This process cannot apply them.
+                None => return Ok((self.read(ListNotices {})?, self.read(ListLeases {})?.leases)),
+            }
+        }
+    }
+
+    /// Returns whether a lease is on an issue, belongs to the calling agent, and has used up a third of its time.
+    fn is_renewal_due(&self, seen: &LeaseView, now: Timestamp) -> bool {
+        let LeaseView { lease, holder_name, .. } = seen;
+        self.caller.agent.as_ref() == Some(holder_name)
+            && !lease.is_on_task()
+            && lease.expires_at > now
+            && lease.is_renewal_due(now)
+    }
+
     /// Sends a heartbeat for the caller and renews its leases. The token of a job allows it for the job's own task only.
     /// Returns None if the job has finished its task.
     pub fn heartbeat(&mut self) -> Result<Option<Alive>> {
@@ -311,32 +363,36 @@ impl Session {
     }
 
     /// Runs an operation that writes. Its effect is on disk when this returns.
-    pub(crate) fn write<O: StoreOperation>(&mut self, operation: O) -> Result<O::Answer> {
+    pub(crate) fn write<O: IntoAnyOperation>(&mut self, operation: O) -> Result<O::Answer> {
         self.write_once(None, operation)
     }
 
     /// Runs an operation that writes, once per key: a retry with the same key returns the first answer.
-    pub(crate) fn write_once<O: StoreOperation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
+    pub(crate) fn write_once<O: IntoAnyOperation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
+        self.write_any(key, &*operation.into_any())?.downcast()
+    }
+
+    fn write_any(&mut self, key: Option<&str>, operation: &dyn AnyOperation) -> Result<AnyAnswer> {
         if let Some(error) = &self.identity_error {
             return Err(error.clone());
         }
         self.create_absent()?;
         match &mut self.store {
             Backend::Absent => Err(self.absent_error()),
-            Backend::Local(store) => engine::write(store, &self.caller, &mut self.entropy, key, operation),
+            Backend::Local(store) => engine::write_any(store, &self.caller, &mut self.entropy, key, operation),
             Backend::Remote(remote) => {
                 // The answer can get lost, and a retry must not run the operation again.
                 let own = key.is_none().then(|| engine::own_key(&mut self.entropy));
-                remote.run(&operation, key.or(own.as_deref()), &self.warnings)
+                remote.run(operation, key.or(own.as_deref()), &self.warnings)
             }
         }
     }
 
     /// Runs an operation, without the steps around it.
-    pub(crate) fn run<O: StoreOperation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
-        match O::EFFECT {
-            Effect::Read => self.read(operation),
-            Effect::Write => self.write_once(key, operation),
+    pub(crate) fn run_any(&mut self, key: Option<&str>, operation: &dyn AnyOperation) -> Result<AnyAnswer> {
+        match operation.entry().about.effect {
+            Effect::Read => self.read_any(operation),
+            Effect::Write => self.write_any(key, operation),
         }
     }
 
@@ -432,6 +488,13 @@ impl Session {
         }
     }
 
+    /// Returns when the store saw the worktree of the caller first. A backup of the store has the same time, and another store
+    /// another one.
+    pub(crate) fn first_seen(&mut self) -> Result<Option<Timestamp>> {
+        let known = self.store.worktree(&self.caller.worktree.id)?;
+        Ok(known.map(|known| known.first_seen))
+    }
+
     /// Returns the caller of all operations.
     pub fn caller(&self) -> &Caller {
         &self.caller
@@ -523,15 +586,15 @@ struct Remote {
 }
 
 impl Remote {
-    fn run<O: Operation>(&mut self, operation: &O, key: Option<&str>, warnings: &Warnings) -> Result<O::Answer> {
-        let mut arguments = serde_json::to_value(operation)
-            .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))?;
+    fn run(&mut self, operation: &dyn AnyOperation, key: Option<&str>, warnings: &Warnings) -> Result<AnyAnswer> {
+        let entry = operation.entry();
+        let mut arguments = operation.arguments()?;
         // The server knows the values of its own variables only.
         self.secrets.redact_json(&mut arguments, engine::UNREDACTED_FIELDS);
-        let reply = self.client.call(O::NAME, &arguments, &self.caller, key)?;
+        let reply = self.client.call(entry.about.name, &arguments, &self.caller, key)?;
         warnings.add(reply.warnings);
-        serde_json::from_value(reply.answer).map_err(|error| {
-            Error::unavailable(format!("cannot read the answer of the server to {}", O::NAME))
+        (entry.decode_answer)(&reply.answer).map_err(|error| {
+            Error::unavailable(format!("cannot read the answer of the server to {}", entry.about.name))
                 .because(error)
                 .hint("use the same version of Waypost on both sides")
         })
@@ -544,8 +607,9 @@ impl Backend {
             Backend::Absent => Ok(None),
             Backend::Local(store) => engine::query(store, |tx| tx.worktree_get(id)),
             Backend::Remote(remote) => {
-                let known = remote.run(&ListWorktrees::all(), None, &Warnings::default())?.worktrees;
-                Ok(known.into_iter().find(|worktree| worktree.id == *id))
+                let list = ListWorktrees::all().into_any();
+                let known: WorktreeList = remote.run(&*list, None, &Warnings::default())?.downcast()?;
+                Ok(known.worktrees.into_iter().find(|worktree| worktree.id == *id))
             }
         }
     }
@@ -651,16 +715,18 @@ impl Store for OpenStore {
 fn open_store(place: &Place, choice: &StoreChoice, servers: Servers, creation: Creation) -> Result<Backend> {
     if let Location::Server(url) = &choice.location {
         let socket = url.strip_prefix("unix:").map(|path| expand(path, &place.cwd, &place.variables)).transpose()?;
-        // On a Unix socket the kernel tells the server which user calls.
-        let token = match socket {
-            Some(_) => place.variables.text(WAYPOST_TOKEN),
-            None => tokens::token_for_server(place, client::is_private(url))?,
-        };
+        let token = tokens::token_for_server(place, socket.is_some() || client::is_private(url))?;
         let caller = client::Caller { actor: Some(place.actor()), agent: place.agent(), origin: None };
         let mut client = Client::new(url, socket, token)?;
         // Connect before this process writes any file for a store that may not exist.
         client.connect()?;
         return Ok(Backend::Remote(Box::new(Remote { client, caller, secrets: place.secrets() })));
+    }
+    if let Location::Sqlite(path) = &choice.location
+        && place.may_create_store()
+        && is_missing(path)
+    {
+        stores::check_gone(place, path)?;
     }
     if let Location::Sqlite(path) = &choice.location
         && creation != Creation::Now
@@ -755,6 +821,16 @@ fn standing(place: &Place) -> Standing {
     if is_main { Standing::MainWorktree } else { Standing::LinkedWorktree }
 }
 
+fn lease_times(place: &Place) -> LeaseTimes {
+    let time = |key| place.config.text(key).and_then(|text| parse_duration_ms(&text).ok());
+    LeaseTimes { agent_ms: time("lease.ttl"), person_ms: time("lease.ttl_human"), max_ms: time("lease.max") }
+}
+
+/// Returns a caller with the settings of a place.
+pub(crate) fn settings_of(place: &Place, caller: Caller) -> Caller {
+    Caller { lease_times: lease_times(place), secrets: place.secrets(), ..caller }
+}
+
 fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId), now: Timestamp) -> Caller {
     let home = || place.home.as_ref().map_or_else(|| place.cwd.clone(), |(path, _)| path.clone());
     let owner = place.workspace.as_ref().filter(|workspace| workspace.unreachable.is_some());
@@ -807,10 +883,7 @@ fn caller(place: &Place, (repository_id, worktree_id): (RepositoryId, WorktreeId
         place.store().map(|choice| (choice.scope, choice.location)),
         Ok((Some(Scope::Repo | Scope::Worktree), Location::Sqlite(_) | Location::UnnamedSqlite))
     );
-    let time = |key| place.config.text(key).and_then(|text| parse_duration_ms(&text).ok());
-    let lease_times =
-        LeaseTimes { agent_ms: time("lease.ttl"), person_ms: time("lease.ttl_human"), max_ms: time("lease.max") };
-    let standing = standing(place);
+    let (lease_times, standing) = (lease_times(place), standing(place));
     let (actor, agent, authority, secrets) = (place.actor(), place.agent(), Authority::User, place.secrets());
     let (repository, worktree) = (Arc::new(repository), Arc::new(worktree));
     Caller { actor, agent, repository, worktree, standing, is_shared, lease_times, authority, secrets }

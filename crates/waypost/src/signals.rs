@@ -1,4 +1,4 @@
-//! Receives the signals that ask this process to stop, or to draw again.
+//! Receives the signals that ask this process to stop.
 
 use std::cell::Cell;
 use std::io::Read as _;
@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
-use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGWINCH};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use waypost_core::{Error, Result};
 
 /// Counts the signals that ask this process to stop. Its file descriptor becomes readable when one arrives.
@@ -19,7 +19,13 @@ pub struct ShutdownSignal {
 impl ShutdownSignal {
     /// Starts listening for SIGTERM, SIGINT and SIGHUP.
     pub fn listen() -> Result<ShutdownSignal> {
-        Ok(ShutdownSignal { reader: listen(&[SIGTERM, SIGINT, SIGHUP])?, count: Cell::new(0) })
+        let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
+        let (reader, writer) = UnixStream::pair().map_err(cannot)?;
+        reader.set_nonblocking(true).map_err(cannot)?;
+        for signal in [SIGTERM, SIGINT, SIGHUP] {
+            signal_hook::low_level::pipe::register(signal, writer.try_clone().map_err(cannot)?).map_err(cannot)?;
+        }
+        Ok(ShutdownSignal { reader, count: Cell::new(0) })
     }
 
     /// Starts listening, also for the end of standard input, which counts as a signal.
@@ -45,7 +51,7 @@ impl ShutdownSignal {
     }
 
     /// Waits for a signal, at most this long.
-    pub(crate) fn wait(&self, timeout: Duration) {
+    pub fn wait(&self, timeout: Duration) {
         let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
         let span = Timespec { tv_sec: seconds, tv_nsec: timeout.subsec_nanos().into() };
         let _ = poll(&mut [PollFd::new(&self.reader, PollFlags::IN)], Some(&span));
@@ -56,43 +62,4 @@ impl AsFd for ShutdownSignal {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.reader.as_fd()
     }
-}
-
-/// Reports that the size of the terminal changed, or that this process continues after it was stopped. Its file descriptor
-/// becomes readable when it happens.
-pub struct RedrawSignal {
-    reader: UnixStream,
-}
-
-impl RedrawSignal {
-    /// Starts listening for SIGWINCH and SIGCONT.
-    pub fn listen() -> Result<RedrawSignal> {
-        Ok(RedrawSignal { reader: listen(&[SIGWINCH, SIGCONT])? })
-    }
-
-    /// Returns whether a signal has arrived since the last call.
-    pub fn take(&self) -> bool {
-        let mut has_arrived = false;
-        while (&self.reader).read(&mut [0; 16]).is_ok_and(|count| count > 0) {
-            has_arrived = true;
-        }
-        has_arrived
-    }
-}
-
-impl AsFd for RedrawSignal {
-    fn as_fd(&self) -> BorrowedFd<'_> {
-        self.reader.as_fd()
-    }
-}
-
-/// Returns a socket that receives one byte for each of these signals.
-fn listen(signals: &[i32]) -> Result<UnixStream> {
-    let cannot = |error| Error::unavailable("cannot listen for signals").because(error);
-    let (reader, writer) = UnixStream::pair().map_err(cannot)?;
-    reader.set_nonblocking(true).map_err(cannot)?;
-    for signal in signals {
-        signal_hook::low_level::pipe::register(*signal, writer.try_clone().map_err(cannot)?).map_err(cannot)?;
-    }
-    Ok(reader)
 }

@@ -3,41 +3,45 @@
 //! Before: a read renews the caller's leases, as every write does. A write delivers pending notices to the ledgers. If the
 //! operation depends on jobs, orphaned ones are reaped and missing workspaces marked. Before a claim without a name, a read
 //! finds out whether there is anything to do.
-//! After: a claim waits for the ledger, a finished task closes its issue, and a released issue becomes free.
+//! After: the supervisors of cancelled jobs are told, a claim waits for the ledger, a finished task closes its issue, and a
+//! released issue becomes free.
 
 use serde_json::{Value, json};
-use waypost_core::op::{self, Effect, IssueEffect, ListNextTasks, OperationEntry, StoreOperation};
+use waypost_core::op::{AnyAnswer, AnyOperation, Effect, IntoAnyOperation, IssueEffect, ListNextTasks, OperationEntry};
 use waypost_core::{Error, Result};
 
 use crate::claims::{self, CLOSED, NoticeOutcome};
-use crate::jobs::reap::reap_orphaned_jobs;
+use crate::jobs::{self, reap::reap_orphaned_jobs};
 use crate::operation::Reply;
 use crate::session::Session;
 use crate::workspaces;
 
 impl Session {
     /// Runs an operation of the store with the steps around it. Its writes are on disk when this returns.
-    pub fn call<O: StoreOperation + 'static>(&mut self, operation: O) -> Result<O::Answer> {
+    pub fn call<O: IntoAnyOperation>(&mut self, operation: O) -> Result<O::Answer> {
         self.call_once(None, operation)
     }
 
     /// Runs an operation of the store with the steps around it, once per key: a retry with the same key returns the first
     /// answer.
-    pub fn call_once<O: StoreOperation + 'static>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
-        // With a key, the write may have been made already: then the store returns its answer.
-        let read_first = O::READ_FIRST.filter(|_| key.is_none()).and_then(|read_first| read_first(&operation));
-        let is_write = O::EFFECT == Effect::Write;
-        let steps = Steps { is_write, depends_on_jobs: O::DEPENDS_ON_JOBS, issues: O::ISSUES, read_first };
+    pub fn call_once<O: IntoAnyOperation>(&mut self, key: Option<&str>, operation: O) -> Result<O::Answer> {
+        self.call_any(key, &*operation.into_any())?.downcast()
+    }
+
+    fn call_any(&mut self, key: Option<&str>, operation: &dyn AnyOperation) -> Result<AnyAnswer> {
+        let entry = operation.entry();
+        let steps = Steps::around(entry, key, || operation.read_first());
         steps.before(self)?;
-        let answer = self.run(key, operation)?;
-        if O::ISSUES == IssueEffect::None {
+        let answer = self.run_any(key, operation)?;
+        if !steps.may_follow() {
             return Ok(answer);
         }
-        let mut encoded = op::encode::<O>(&answer)?;
+        let mut encoded = answer.into_tree()?;
         let warnings = steps.after(self, &mut encoded)?;
         self.warnings().add(warnings);
-        serde_json::from_value(encoded)
-            .map_err(|error| Error::internal(format!("cannot decode the answer of {}", O::NAME)).because(error))
+        (entry.decode_answer)(&encoded).map_err(|error| {
+            Error::internal(format!("cannot decode the answer of {}", entry.about.name)).because(error)
+        })
     }
 
     /// Runs an operation of the table with the steps around it. Arguments and answer are JSON.
@@ -56,6 +60,7 @@ pub(crate) struct Steps {
     /// Whether the call may change the ledger. A read never does.
     is_write: bool,
     depends_on_jobs: bool,
+    cancels_jobs: bool,
     issues: IssueEffect,
     /// Fails if there is nothing to do.
     read_first: Option<ListNextTasks>,
@@ -64,10 +69,15 @@ pub(crate) struct Steps {
 impl Steps {
     /// Returns the steps around a call.
     pub(crate) fn of(entry: &OperationEntry, arguments: &Value, key: Option<&str>) -> Steps {
+        Steps::around(entry, key, || entry.read_first.and_then(|read_first| read_first(arguments)))
+    }
+
+    fn around(entry: &OperationEntry, key: Option<&str>, read_first: impl FnOnce() -> Option<ListNextTasks>) -> Steps {
         // With a key, the write may have been made already: then the store returns its answer.
-        let read_first = if key.is_none() { (entry.read_first)(arguments) } else { None };
+        let read_first = if key.is_none() { read_first() } else { None };
         let is_write = entry.about.effect == Effect::Write;
-        Steps { is_write, depends_on_jobs: entry.depends_on_jobs, issues: entry.issues, read_first }
+        let OperationEntry { depends_on_jobs, cancels_jobs, issues, .. } = *entry;
+        Steps { is_write, depends_on_jobs, cancels_jobs, issues, read_first }
     }
 
     /// Returns whether the steps before the call need a session.
@@ -103,18 +113,19 @@ impl Steps {
     /// Fails if there is nothing to do.
     pub(crate) fn read_first(&self, session: &mut Session) -> Result<()> {
         // A transition that is due may make a task ready, and the write applies it first.
-        self.read_first.clone().map_or(Ok(()), |read| session.read_if_current(read).map(drop))
+        let Some(read) = self.read_first.clone() else { return Ok(()) };
+        session.read_any_if_current(&*read.into_any()).map(drop)
     }
 
     /// Returns whether there may be steps after the call, depending on its answer.
     pub(crate) fn may_follow(&self) -> bool {
-        self.issues != IssueEffect::None
+        self.cancels_jobs || self.issues != IssueEffect::None
     }
 
     /// Returns whether there are steps after a call with this answer.
     pub(crate) fn has_steps_after(&self, answer: &Value) -> bool {
         match self.issues {
-            IssueEffect::None => false,
+            IssueEffect::None => self.cancels_jobs,
             IssueEffect::ClaimsIssue(pointer) | IssueEffect::ClaimsTask(pointer) | IssueEffect::Finishes(pointer) => {
                 text_at(answer, pointer).is_some()
             }
@@ -126,6 +137,9 @@ impl Steps {
     pub(crate) fn after(&self, session: &mut Session, answer: &mut Value) -> Result<Vec<String>> {
         if !self.has_steps_after(answer) {
             return Ok(Vec::new());
+        }
+        if self.cancels_jobs {
+            jobs::stop_cancelled(session);
         }
         match self.issues {
             IssueEffect::None => Ok(Vec::new()),
@@ -194,12 +208,14 @@ fn text_at<'a>(answer: &'a Value, pointer: &str) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
+    use waypost_core::op;
+
     use super::*;
 
     #[test]
     fn without_a_session_only_a_claim_fails() {
         let skip = |issues| {
-            let steps = Steps { is_write: true, depends_on_jobs: false, issues, read_first: None };
+            let steps = Steps { is_write: true, depends_on_jobs: false, cancels_jobs: false, issues, read_first: None };
             steps.skip_after(&Error::unavailable("the disk is gone"))
         };
         for claim in [IssueEffect::ClaimsIssue("/subject"), IssueEffect::ClaimsTask("/task_id")] {
@@ -213,7 +229,8 @@ mod tests {
     #[test]
     fn the_steps_after_a_call_depend_on_its_answer() {
         let has_steps = |issues, answer: &Value| {
-            Steps { is_write: true, depends_on_jobs: false, issues, read_first: None }.has_steps_after(answer)
+            Steps { is_write: true, depends_on_jobs: false, cancels_jobs: false, issues, read_first: None }
+                .has_steps_after(answer)
         };
         let (with_issue, without) = (json!({ "task": { "issue": "a-1" } }), json!({ "task": { "issue": null } }));
         assert!(has_steps(IssueEffect::ClaimsIssue("/task/issue"), &with_issue));

@@ -7,7 +7,7 @@ use waypost_core::ledger::merge::merge;
 use waypost_core::{Error, Result};
 use waypost_workspace::NetworkOptions;
 use waypost_workspace::sync::{self, Request};
-use waypost_workspace::upstream;
+use waypost_workspace::upstream::{self, Upstream};
 
 use crate::environment::Variables;
 use crate::forks;
@@ -84,7 +84,21 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
 /// Fetches the default branch of a project whose ledger the user may not write, to see decisions on proposals. Returns
 /// `None` without a remote to fetch from.
 pub fn fetch_project(repo: &Repo, variables: &Variables, options: Options) -> Result<Option<Fetched>> {
-    upstream::fetch(&repo.checkout, network_options(variables, options.timeout), options.dry_run)
+    let fetched = upstream::fetch(&repo.checkout, network_options(variables, options.timeout), options.dry_run)?;
+    if fetched.is_some() && !options.dry_run {
+        keep_fetched(repo)?;
+    }
+    Ok(fetched)
+}
+
+/// Keeps the project's ledger as it was fetched, for the queries of a contributor.
+fn keep_fetched(repo: &Repo) -> Result<()> {
+    let path = repo.file.path().strip_prefix(&repo.root).ok().and_then(|path| path.to_str());
+    let (Some(path), Some(upstream)) = (path, Upstream::of(&repo.checkout)?) else { return Ok(()) };
+    let (file, content) = (repo.fetched_file(), upstream.read(path)?.unwrap_or_default());
+    repo.checkout.private_dir.create()?;
+    waypost_fs::replace(&file, &content, 0o600)
+        .map_err(|error| Error::unavailable(format!("cannot write {}", file.display())).because(error))
 }
 
 /// Returns the user's network settings.

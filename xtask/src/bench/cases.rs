@@ -1,31 +1,23 @@
-//! Cases that are measured together, and the table of their results.
+//! Cases that are measured together.
 //!
 //! Every round runs every case once, so that load on the machine affects all of them. Medians are compared.
 
-use std::process::Command;
+use std::io::Read as _;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use super::process::{peak_memory, usage, wall_time};
-use super::results::{Bar, Compared, Part, Record, spread};
+use super::results::{Bar, Part, Row};
 use crate::Result;
 
 /// Default time budgets of one case, and of one in a quick benchmark. A slow case skips some rounds.
 const DEFAULT_BUDGET: Duration = Duration::from_secs(6);
 const QUICK_BUDGET: Duration = Duration::from_millis(500);
 
-/// Number of rounds that measure processor time.
-const CPU_ROUNDS: u32 = 5;
-
-/// The processor time of a slower case is measured once.
-const SLOW_CASE: Duration = Duration::from_millis(500);
-
 /// The cases of one run.
 #[derive(Default)]
 pub(super) struct Cases<'a> {
     cases: Vec<Case<'a>>,
-    /// Cases that could not be measured, with the error.
-    failures: Vec<String>,
 }
 
 /// Identifies a case, for comparisons.
@@ -60,24 +52,13 @@ pub(super) fn beside(other: CaseId) -> Baseline {
 struct Case<'a> {
     name: String,
     baseline: Option<Baseline>,
-    work: Work<'a>,
+    /// Runs it once, and returns its time. What prepares the run is not timed.
+    work: Box<dyn FnMut() -> Result<Duration> + 'a>,
     /// Total time of its runs, with their preparation.
     spent: Duration,
     times: Vec<Duration>,
-    cpu_times: Vec<Duration>,
-    /// Peak memory, in KiB.
-    peak: Option<u64>,
-    /// Bytes written, as often as processor time was measured.
-    written: Vec<u64>,
     /// Whether it is measured: `--only` wants it, or a case that is compared with it, and it has not failed.
     is_measured: bool,
-}
-
-enum Work<'a> {
-    /// A process. Preparing its command is not timed.
-    Program(Box<dyn FnMut() -> Result<Command> + 'a>),
-    /// A function in this process.
-    Inside(Box<dyn FnMut() -> Result + 'a>),
 }
 
 impl<'a> Cases<'a> {
@@ -86,54 +67,61 @@ impl<'a> Cases<'a> {
         &mut self,
         name: impl Into<String>,
         baseline: impl Into<Option<Baseline>>,
-        command: impl FnMut() -> Result<Command> + 'a,
+        mut command: impl FnMut() -> Result<Command> + 'a,
     ) -> CaseId {
-        self.add(name.into(), baseline.into(), Work::Program(Box::new(command)))
+        self.add(name.into(), baseline.into(), Box::new(move || wall_time(&mut command()?)))
     }
 
     /// Adds a function that runs in this process.
-    pub(super) fn inside(&mut self, name: impl Into<String>, work: impl FnMut() -> Result + 'a) -> CaseId {
-        self.add(name.into(), None, Work::Inside(Box::new(work)))
+    pub(super) fn inside(&mut self, name: impl Into<String>, mut work: impl FnMut() -> Result + 'a) -> CaseId {
+        let timed = move || {
+            let start = Instant::now();
+            work().map(|()| start.elapsed())
+        };
+        self.add(name.into(), None, Box::new(timed))
     }
 
-    fn add(&mut self, name: String, baseline: Option<Baseline>, work: Work<'a>) -> CaseId {
-        self.cases.push(Case {
-            name,
-            baseline,
-            work,
-            spent: Duration::ZERO,
-            times: Vec::new(),
-            cpu_times: Vec::new(),
-            peak: None,
-            written: Vec::new(),
-            is_measured: true,
-        });
+    fn add(
+        &mut self,
+        name: String,
+        baseline: Option<Baseline>,
+        work: Box<dyn FnMut() -> Result<Duration> + 'a>,
+    ) -> CaseId {
+        self.cases.push(Case { name, baseline, work, spent: Duration::ZERO, times: Vec::new(), is_measured: true });
         CaseId(self.cases.len() - 1)
     }
 
-    /// Runs every case once to warm up, then in rounds, then again to measure processor time and memory.
-    ///
-    /// A case that fails is left out, and so are those that are compared with it.
-    pub(super) fn measure(self, options: &Options, rounds: u32) -> Part {
-        self.measure_within(options.pick(DEFAULT_BUDGET, QUICK_BUDGET), options, rounds)
+    /// Runs every case once to warm up, then in rounds. A case that fails is left out, and so are those that are compared
+    /// with it.
+    pub(super) fn measure(self, options: &Options, rounds: u32, part: &mut Part) {
+        self.measure_within(options.pick(DEFAULT_BUDGET, QUICK_BUDGET), options, rounds, part);
     }
 
     /// Does the same with another time budget of one case.
-    pub(super) fn measure_within(mut self, budget: Duration, options: &Options, rounds: u32) -> Part {
+    pub(super) fn measure_within(mut self, budget: Duration, options: &Options, rounds: u32, part: &mut Part) {
         self.select(options);
-        eprintln!("warming up {} cases", self.measured().count());
-        self.each(Case::warm_up);
-        eprintln!("measuring, at most {rounds} rounds");
-        for round in 0..rounds {
-            self.each(|case| case.take_time(budget * round / rounds));
+        eprintln!("measuring {} cases, at most {rounds} rounds", self.cases.iter().filter(|it| it.is_measured).count());
+        for round in 0..=rounds {
+            for case in self.cases.iter_mut().filter(|case| case.is_measured) {
+                if case.spent > budget * round / (rounds + 1) {
+                    continue;
+                }
+                let start = Instant::now();
+                match (case.work)() {
+                    // The first round is to warm up.
+                    Ok(_) if round == 0 => {}
+                    Ok(time) => {
+                        case.times.push(time);
+                        case.spent += start.elapsed();
+                    }
+                    Err(error) => {
+                        part.fail(format!("{}: {error}", case.name));
+                        case.is_measured = false;
+                    }
+                }
+            }
         }
-        eprintln!("measuring processor time and memory");
-        for _ in 0..options.pick(CPU_ROUNDS, 1) {
-            self.each(Case::take_usage);
-        }
-        self.each(Case::take_peak);
-        let records = self.measured().map(|case| self.record(case)).collect();
-        Part { records, failures: self.failures }
+        part.rows.extend(self.cases.iter().filter(|case| case.is_measured).map(|case| self.row(case)));
     }
 
     /// Selects the cases that are measured.
@@ -151,109 +139,35 @@ impl<'a> Cases<'a> {
         }
     }
 
-    fn each(&mut self, step: impl Fn(&mut Case<'a>) -> Result) {
-        for case in self.cases.iter_mut().filter(|case| case.is_measured) {
-            if let Err(error) = step(case) {
-                let failure = format!("{}: {error}", case.name);
-                eprintln!("FAILED: {failure}");
-                self.failures.push(failure);
-                case.is_measured = false;
+    fn row(&self, case: &Case<'a>) -> Row {
+        let row = Row { times: case.times.clone(), ..Row::new(case.name.clone()) };
+        let Some(baseline) = &case.baseline else { return row };
+        let mut whole = baseline.time;
+        let mut names = Vec::new();
+        for (times, CaseId(part)) in &baseline.parts {
+            let part = &self.cases[*part];
+            if part.times.is_empty() {
+                return row;
             }
+            whole += Row { times: part.times.clone(), ..Row::default() }.median() * *times;
+            names.push(if *times == 1 { part.name.clone() } else { format!("{times} x {}", part.name) });
         }
-    }
-
-    fn measured(&self) -> impl Iterator<Item = &Case<'a>> {
-        self.cases.iter().filter(|case| case.is_measured)
-    }
-
-    fn record(&self, case: &Case) -> Record {
-        let comparison = case.baseline.as_ref().and_then(|baseline| {
-            let ratio = self.ratio(case, baseline)?;
-            Some(Compared { ratio, bar: baseline.bar.map(Bar::AtMost), against: self.name(baseline) })
-        });
-        let mut written = case.written.clone();
-        written.sort_unstable();
-        #[expect(clippy::cast_precision_loss, reason = "sizes of files and of memory")]
-        Record {
-            name: case.name.clone(),
-            runs: case.times.len(),
-            times: spread(&case.times),
-            rate: None,
-            cpu: median(&case.cpu_times).map(milliseconds),
-            peak: case.peak.map(|kib| kib as f64 / 1024.0),
-            written: written.get(written.len() / 2).map(|bytes| *bytes as f64 / 1000.0),
-            value: None,
-            comparison,
-        }
-    }
-
-    /// Returns the ratio of a case to its baseline, unless a part of this was not measured.
-    fn ratio(&self, case: &Case, baseline: &Baseline) -> Option<f64> {
-        let parts = baseline.parts.iter().map(|(times, part)| Some(median(&self.cases[part.0].times)? * *times));
-        let whole: Duration = parts.sum::<Option<Duration>>()?;
-        Some(median(&case.times)?.as_secs_f64() / (whole + baseline.time).as_secs_f64())
-    }
-
-    fn name(&self, baseline: &Baseline) -> String {
-        let parts = baseline.parts.iter().map(|(times, part)| match times {
-            1 => self.cases[part.0].name.clone(),
-            _ => format!("{times} x {}", self.cases[part.0].name),
-        });
-        let time = (!baseline.time.is_zero()).then(|| format!("{:?}", baseline.time));
-        parts.chain(time).collect::<Vec<_>>().join(" + ")
+        names.extend((!baseline.time.is_zero()).then(|| format!("{:?}", baseline.time)));
+        let ratio = row.median().as_secs_f64() / whole.as_secs_f64();
+        row.compared(ratio, baseline.bar.map(Bar::AtMost), names.join(" + "))
     }
 }
 
-impl Case<'_> {
-    /// Runs it once, in the way that gives the best error message.
-    fn warm_up(&mut self) -> Result {
-        match &mut self.work {
-            Work::Program(command) => usage(&mut command()?).map(drop),
-            Work::Inside(work) => work(),
-        }
+/// Runs a program and returns its time. If it fails, the error has what it printed.
+pub(super) fn wall_time(command: &mut Command) -> Result<Duration> {
+    let start = Instant::now();
+    let mut child = command.stderr(Stdio::piped()).spawn().map_err(|error| error.to_string())?;
+    let status = child.wait().map_err(|error| error.to_string())?;
+    let time = start.elapsed();
+    if status.success() {
+        return Ok(time);
     }
-
-    /// Runs it once, unless it has exceeded its budget so far.
-    fn take_time(&mut self, allowance: Duration) -> Result {
-        if self.spent > allowance {
-            return Ok(());
-        }
-        let start = Instant::now();
-        let time = match &mut self.work {
-            Work::Program(command) => wall_time(&mut command()?)?,
-            Work::Inside(work) => work().map(|()| start.elapsed())?,
-        };
-        self.times.push(time);
-        self.spent += start.elapsed();
-        Ok(())
-    }
-
-    fn take_usage(&mut self) -> Result {
-        let is_needed = self.cpu_times.is_empty() || median(&self.times).is_some_and(|time| time < SLOW_CASE);
-        if let Work::Program(command) = &mut self.work
-            && is_needed
-        {
-            let used = usage(&mut command()?)?;
-            self.cpu_times.extend(used.cpu);
-            self.written.extend(used.written);
-        }
-        Ok(())
-    }
-
-    fn take_peak(&mut self) -> Result {
-        if let Work::Program(command) = &mut self.work {
-            self.peak = peak_memory(&command()?)?;
-        }
-        Ok(())
-    }
-}
-
-fn median(times: &[Duration]) -> Option<Duration> {
-    let mut times = times.to_vec();
-    times.sort();
-    times.get(times.len() / 2).copied()
-}
-
-fn milliseconds(time: Duration) -> f64 {
-    time.as_secs_f64() * 1000.0
+    let mut printed = String::new();
+    let _ = child.stderr.take().map(|mut stderr| stderr.read_to_string(&mut printed));
+    Err(format!("{status}\n{printed}").trim_end().to_owned())
 }

@@ -1,18 +1,16 @@
 //! The cost of commands on issues: with a warm and a cold index, by ledger size, and by number of processes.
 
 use std::cell::OnceCell;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use super::cases::{Baseline, CaseId, Cases, at_most, beside, within};
+use super::cases::{Baseline, CaseId, Cases, at_most, beside, wall_time, within};
 use super::issues::{self, Issue};
 use super::options::Options;
-use super::percentiles::Row;
-use super::process::wall_time;
-use super::results::{Bar, Part, thousands};
+use super::results::{Part, Row, thousands};
 use super::scratch::{Scratch, create_dir, remove_files, write};
 use crate::{Result, run};
 
@@ -20,24 +18,17 @@ const ROUNDS: u32 = 100;
 const QUICK_ROUNDS: u32 = 5;
 
 /// Numbers of issues.
-const SIZES: [u64; 3] = [1_000, 10_000, 100_000];
-const QUICK_SIZES: [u64; 3] = [100, 1_000, 10_000];
+const SIZES: [usize; 3] = [1_000, 10_000, 100_000];
+const QUICK_SIZES: [usize; 3] = [100, 1_000, 10_000];
 /// The number of issues with a maximum time of `way add`.
-const LIMITED_SIZE: u64 = 10_000;
+const LIMITED_SIZE: usize = 10_000;
 
 /// Numbers of processes that add issues at once, and for how long.
-const PROCESSES: [usize; 4] = [1, 10, 50, 150];
+const PROCESSES: [usize; 2] = [1, 150];
 const SECONDS: u64 = 5;
 
 /// Maximum time of a process that merges 1,000 issues.
 const MERGE_BAR: Duration = Duration::from_millis(50);
-
-/// Maximum time of a process that prunes 1,000 issues, and its growth with ten times as many. More would not be linear.
-const PRUNE_BAR: Duration = Duration::from_millis(100);
-const PRUNE_GROWTH_BAR: f64 = 15.0;
-
-/// Maximum ratio of a command that only reads an index, with ten or a hundred times as many issues.
-const GROWTH_BAR: f64 = 1.5;
 
 /// Maximum ratio of the usual queries to a trivial program, and with a hundred times as many issues.
 const QUERY_BAR: f64 = 3.0;
@@ -47,26 +38,26 @@ const QUERY_GROWTH_BAR: f64 = 1.3;
 const ADD_BAR: Duration = Duration::from_millis(30);
 
 /// Maximum time of `ready()` in the library.
-const LIBRARY_BAR_NANOS: u32 = 50_000;
+const LIBRARY_BAR: Duration = Duration::from_micros(50);
 
 /// Maximum wait of one of the most processes.
 const WAIT_BAR: Duration = Duration::from_secs(2);
 
 #[expect(clippy::unnecessary_wraps, reason = "as the other benchmarks")]
-pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
+pub(super) fn measure(options: &Options, scratch: &Scratch, part: &mut Part) -> Result {
     let bench = Bench { scratch, sizes: options.pick(SIZES, QUICK_SIZES), three: OnceCell::new() };
     let mut cases = Cases::default();
     bench.add_cases(&mut cases);
-    let mut part = cases.measure(options, options.rounds(ROUNDS, QUICK_ROUNDS));
-    bench.add_processes(&mut part, options);
-    bench.add_library(&mut part, options);
-    Ok(part)
+    cases.measure(options, options.rounds(ROUNDS, QUICK_ROUNDS), part);
+    bench.add_processes(part, options);
+    bench.add_library(part, options);
+    Ok(())
 }
 
 struct Bench<'a> {
     scratch: &'a Scratch,
     /// Three numbers of issues.
-    sizes: [u64; 3],
+    sizes: [usize; 3],
     three: OnceCell<[PathBuf; 3]>,
 }
 
@@ -82,42 +73,31 @@ impl<'a> Bench<'a> {
         self.add_cold_index(cases);
         self.add_changed_line(cases, ready);
         self.add_changes(cases, trivial);
-        self.add_prune(cases);
         self.add_merge(cases);
     }
 
     /// Adds queries on unchanged ledgers, at every size. Returns `way ready` with the middle one.
     fn add_queries(&'a self, cases: &mut Cases<'a>, trivial: CaseId) -> CaseId {
-        // Their cost should not depend on the size.
         const QUERIES: [(&str, &[&str]); 3] =
             [("way ready", &["ready"]), ("way list --limit 50", &["list", "--limit", "50"]), ("way show", &["show"])];
-        const FURTHER: [(&str, &[&str]); 6] = [
-            ("way stats", &["stats"]),
-            ("way search, a common word", &["search", "parser"]),
-            ("way search, two words", &["search", "parser", "cache", "--limit", "50"]),
-            ("way list --status closed", &["list", "--status", "closed"]),
-            ("way list --sort updated", &["list", "--sort", "updated"]),
-            ("way list --label", &["list", "--label", "backend"]),
-        ];
         let mut smallest: Vec<CaseId> = Vec::new();
         let mut readies = Vec::new();
         for (position, count) in self.sizes.into_iter().enumerate() {
             let ledger = self.ledger("read", count);
             let mut ids = Vec::new();
-            for (number, (name, args)) in QUERIES.into_iter().chain(FURTHER).enumerate() {
+            for (number, (name, args)) in QUERIES.into_iter().enumerate() {
                 let small = smallest.get(number).copied();
                 let baseline = match (small, position) {
                     (None, _) => beside(trivial),
-                    (Some(_), 1) if number < QUERIES.len() => at_most(QUERY_BAR, trivial),
-                    (Some(small), _) if number < QUERIES.len() => at_most(QUERY_GROWTH_BAR, small),
-                    (Some(small), _) => at_most(GROWTH_BAR, small),
+                    (Some(_), 1) => at_most(QUERY_BAR, trivial),
+                    (Some(small), _) => at_most(QUERY_GROWTH_BAR, small),
                 };
                 let ledger = Rc::clone(&ledger);
                 let id = cases.program(format!("{name}, {}", thousands(count)), baseline, move || {
                     let made = ledger.made()?;
                     let mut command = self.scratch.way(&made.repo, args);
                     if args == ["show"] {
-                        command.arg(&made.issues[made.issues.len() / 2].id);
+                        command.arg(made.issues[made.issues.len() / 2].id());
                     }
                     Ok(command)
                 });
@@ -140,8 +120,8 @@ impl<'a> Bench<'a> {
             let size = thousands(count);
             let hydrate = cases.program(format!("parse and insert, {size}"), None, move || {
                 remove_files(dir, "hydrated.db")?;
-                let mut command = self.scratch.command(&self.scratch.program("hydrate"), dir);
-                command.arg(&read.made()?.file).arg("hydrated.db");
+                let mut command = self.scratch.program(["hydrate"]);
+                command.arg(&read.made()?.file).arg(dir.join("hydrated.db"));
                 Ok(command)
             });
             // With few issues, both mostly measure the start of a program.
@@ -166,68 +146,43 @@ impl<'a> Bench<'a> {
             let (before, rest) = made.issues.split_at(made.issues.len() / 2);
             let (issue, after) = rest.split_first().ok_or("the ledger is empty")?;
             let mut issue = issue.clone();
-            issue.title = format!("Changed {edits} times");
+            issue.set_title(format!("Changed {edits} times"));
             let changed = issues::lines(std::slice::from_ref(&issue));
             write(&made.file, &[&issues::lines(before), &changed, &issues::lines(after)])?;
             Ok(self.scratch.way(&made.repo, ["ready"]))
         });
     }
 
-    /// Adds changes at every size. They are compared with the minimal durable replacement of the same file, and `way add` also
-    /// with a maximum time.
+    /// Adds changes, compared with the minimal durable replacement of the same file, and `way add` also with a maximum time.
     fn add_changes(&'a self, cases: &mut Cases<'a>, trivial: CaseId) {
         let scratch = self.scratch;
-        for count in self.sizes {
-            let ledger = self.ledger("changed", count);
-            let size = thousands(count);
+        for count in &self.sizes[..2] {
+            let ledger = self.ledger("changed", *count);
+            let size = thousands(*count);
             let replaced = Rc::clone(&ledger);
             let text = OnceCell::new();
             let replacement = cases.inside(format!("durable replacement, {size}"), move || {
                 let made = replaced.made()?;
                 replace(&scratch.dir.join("replaced"), text.get_or_init(|| issues::lines(&made.issues)))
             });
-            let at_most_replacements = |replacements| Baseline {
-                parts: vec![(replacements, replacement), (1, trivial)],
-                time: Duration::ZERO,
-                bar: Some(1.0),
-            };
-            let [add, again, update, close] = [(); 4].map(|()| Rc::clone(&ledger));
-            cases.program(format!("way add, {size}"), at_most_replacements(2), move || {
-                Ok(scratch.way(&add.made()?.repo, ["add", "Measure once more"]))
-            });
-            if count == LIMITED_SIZE {
-                cases.program(format!("way add, again, {size}"), within(ADD_BAR), move || {
-                    Ok(scratch.way(&again.made()?.repo, ["add", "Measure once more"]))
+            let replacements =
+                || Baseline { parts: vec![(2, replacement), (1, trivial)], time: Duration::ZERO, bar: Some(1.0) };
+            let mut names = vec![(format!("way add, {size}"), replacements())];
+            names.extend((*count == LIMITED_SIZE).then(|| (format!("way add, again, {size}"), within(ADD_BAR))));
+            for (name, baseline) in names {
+                let ledger = Rc::clone(&ledger);
+                cases.program(name, baseline, move || {
+                    Ok(scratch.way(&ledger.made()?.repo, ["add", "Measure once more"]))
                 });
             }
-            let mut rounds = 0;
-            cases.program(format!("way update, {size}"), at_most_replacements(3), move || {
-                rounds += 1;
-                let made = update.made()?;
-                let issue = made.issues.iter().find(|issue| issue.is_open()).ok_or("no issue is open")?;
-                Ok(scratch.way(&made.repo, ["update", &issue.id, "--title", &format!("Changed {rounds} times")]))
-            });
             let mut closed = 0;
-            cases.program(format!("way close, {size}"), at_most_replacements(3), move || {
+            cases.program(format!("way close, {size}"), replacements(), move || {
                 closed += 1;
-                let made = close.made()?;
+                let made = ledger.made()?;
                 let issue = made.issues.iter().filter(|issue| issue.is_open()).nth(closed);
                 let issue = issue.ok_or("every issue is closed: use fewer rounds")?;
-                Ok(scratch.way(&made.repo, ["close", &issue.id]))
+                Ok(scratch.way(&made.repo, ["close", issue.id()]))
             });
-        }
-    }
-
-    /// Adds pruning of closed issues.
-    fn add_prune(&'a self, cases: &mut Cases<'a>) {
-        let mut smaller: Option<CaseId> = None;
-        for count in self.sizes {
-            let ledger = Rc::new(Ledger { is_closed: true, ..Ledger::new(self.scratch, "closed", count, "bx") });
-            let baseline = smaller.map_or_else(|| within(PRUNE_BAR), |smaller| at_most(PRUNE_GROWTH_BAR, smaller));
-            let args = ["prune", "--dry-run", "--closed-before", "2099-01-01"];
-            smaller = Some(cases.program(format!("way prune, {}", thousands(count)), baseline, move || {
-                Ok(self.scratch.way(&ledger.made()?.repo, args))
-            }));
         }
     }
 
@@ -242,7 +197,7 @@ impl<'a> Bench<'a> {
                 for (name, changed) in [("base", 0..0), ("ours", 0..30), ("theirs", 20..60)] {
                     let mut version = issues.clone();
                     for issue in &mut version[changed] {
-                        issue.title = format!("Changed by {name}");
+                        issue.set_title(format!("Changed by {name}"));
                     }
                     write(&repo.join(name), &[&issues::lines(&version)])?;
                 }
@@ -255,7 +210,7 @@ impl<'a> Bench<'a> {
     fn add_processes(&self, part: &mut Part, options: &Options) {
         let seconds = Duration::from_secs(options.pick(SECONDS, 1));
         for processes in PROCESSES {
-            let name = format!("way add by processes, {}", thousands(processes as u64));
+            let name = format!("way add by processes, {}", thousands(processes));
             if !options.wants(&name) {
                 continue;
             }
@@ -277,12 +232,12 @@ impl<'a> Bench<'a> {
                         .map(|thread| thread.join().unwrap_or_else(|_| Err("it ended".to_owned())))
                         .collect()
                 });
-                let mut row = Row::new(name.clone());
-                row.all = begin.elapsed();
-                row.times = each.into_iter().collect::<Result<Vec<_>>>()?.concat();
+                let all = Some(begin.elapsed());
+                let times = each.into_iter().collect::<Result<Vec<_>>>()?.concat();
+                let mut row = Row { times, all, ..Row::new(name.clone()) };
                 if Some(&processes) == PROCESSES.last() {
-                    let longest = row.times.iter().max().copied().unwrap_or_default().as_secs_f64();
-                    row.compare(longest / WAIT_BAR.as_secs_f64(), Some(Bar::AtMost(1.0)), "a longest wait of 2 s");
+                    let longest = row.percentile(100);
+                    row = row.within(longest, WAIT_BAR);
                 }
                 let added = issues_in(&made.file)? - 1_001;
                 if added != row.times.len() {
@@ -301,22 +256,22 @@ impl<'a> Bench<'a> {
             return;
         }
         part.section("Library, three ledgers", || {
-            let poll = self.scratch.program("poll");
-            let mut command = self.scratch.command(&poll, &self.scratch.dir);
-            let output = command.arg(options.pick("10000", "100")).args(self.three()?).stdout(Stdio::piped()).output();
-            let output = output.map_err(|error| format!("cannot run poll: {error}"))?;
-            let answer = String::from_utf8_lossy(&output.stdout).trim().to_owned();
-            let nanos = answer.rsplit(' ').nth(1).and_then(|nanos| nanos.parse::<u32>().ok());
-            let nanos = nanos.ok_or_else(|| format!("poll failed: {}", String::from_utf8_lossy(&output.stderr)))?;
-            let mut row = Row::new(name.to_owned());
-            row.push(Duration::from_nanos(nanos.into()));
-            let bar = Bar::AtMost(1.0);
-            row.compare(f64::from(nanos) / f64::from(LIBRARY_BAR_NANOS), Some(bar), &format!("{LIBRARY_BAR_NANOS} ns"));
-            Ok(vec![row])
+            let times = options.pick("10000", "100");
+            let mut args = vec![OsStr::new("poll"), OsStr::new(times)];
+            args.extend(self.three()?.iter().map(|repo| repo.as_os_str()));
+            let rows = self.scratch.rows(args)?.into_iter();
+            let row = |row: Row| Row { name: name.to_owned(), ..row };
+            Ok(rows
+                .map(row)
+                .map(|row| {
+                    let median = row.median();
+                    row.within(median, LIBRARY_BAR)
+                })
+                .collect())
         });
     }
 
-    fn ledger(&'a self, kind: &'static str, count: u64) -> Rc<Ledger<'a>> {
+    fn ledger(&'a self, kind: &'static str, count: usize) -> Rc<Ledger<'a>> {
         Rc::new(Ledger::new(self.scratch, kind, count, "bx"))
     }
 
@@ -340,10 +295,8 @@ impl<'a> Bench<'a> {
 struct Ledger<'a> {
     scratch: &'a Scratch,
     kind: &'static str,
-    count: u64,
+    count: usize,
     prefix: &'static str,
-    /// Whether all issues are closed and committed: only committed issues are pruned.
-    is_closed: bool,
     made: OnceCell<Made>,
 }
 
@@ -354,8 +307,8 @@ struct Made {
 }
 
 impl<'a> Ledger<'a> {
-    fn new(scratch: &'a Scratch, kind: &'static str, count: u64, prefix: &'static str) -> Self {
-        Self { scratch, kind, count, prefix, is_closed: false, made: OnceCell::new() }
+    fn new(scratch: &'a Scratch, kind: &'static str, count: usize, prefix: &'static str) -> Self {
+        Self { scratch, kind, count, prefix, made: OnceCell::new() }
     }
 
     fn made(&self) -> Result<&Made> {
@@ -370,25 +323,13 @@ impl<'a> Ledger<'a> {
         let name = format!("ledger-{}-{}-{}", self.count, self.kind, self.prefix);
         eprintln!("writing a ledger of {} issues: {name}", self.count);
         let repo = self.scratch.repository(&name)?;
-        let mut issues = issues::issues(self.count, self.prefix);
-        if self.is_closed {
-            for issue in &mut issues {
-                issue.status = "closed";
-            }
-        }
+        let issues = issues::issues(self.count, self.prefix);
         let file = repo.join(".waypost/issues.jsonl");
         create_dir(&repo.join(".waypost"))?;
         delete_index(&repo)?;
+        // Else the issues that an earlier run added, and no commit has, would come back.
+        remove_files(&repo.join(".git/waypost"), "ledger.kept")?;
         write(&file, &[&issues::lines(&issues)])?;
-        if self.is_closed {
-            let git = || {
-                let mut command = Command::new("git");
-                command.current_dir(&repo).args(["-c", "user.name=bench", "-c", "user.email=bench@example.org"]);
-                command
-            };
-            run(git().args(["add", "--force", ".waypost/issues.jsonl"]))?;
-            run(git().args(["commit", "--quiet", "--allow-empty", "-m", "Issues"]))?;
-        }
         Ok(Made { repo, file, issues })
     }
 }

@@ -24,7 +24,7 @@ pub(crate) struct Options {
 impl Default for Options {
     fn default() -> Self {
         Options {
-            subject: "startup".to_owned(),
+            subject: "all".to_owned(),
             enforce: false,
             tolerance: 1.0,
             rounds: None,

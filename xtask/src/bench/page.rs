@@ -1,7 +1,9 @@
-//! The page with all results, docs/performance.md.
+//! The page with all results, docs/performance.md, and the machine on which they were measured.
 //!
 //! The page is written by hand. Only text between `<!-- bench: NAME -->` and `<!-- end of NAME -->` is replaced. A quick
 //! benchmark writes its page into the target directory instead.
+
+use std::process::Command;
 
 use super::options::Options;
 use super::results::Part;
@@ -13,6 +15,26 @@ const PAGE: &str = "docs/performance.md";
 
 const QUICK_TITLE: &str = "# Performance\n\n**These numbers are of a quick run with little data: they only show that the \
     benchmark works.**\n";
+
+/// Returns facts about the machine: what each is called, and its value.
+pub(super) fn facts(options: &Options) -> Vec<(&'static str, String)> {
+    // One line, or nothing if a program is not installed.
+    let says = |line: &str| {
+        let output = Command::new("sh").args(["-c", line]).current_dir(root()).output();
+        let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
+        text.lines().next().unwrap_or_default().trim().to_owned()
+    };
+    vec![
+        ("date", says("date --utc +%Y-%m-%d")),
+        ("version", says("git describe --always --tags --dirty")),
+        ("profile", options.profile.clone()),
+        ("processor", says("echo $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), $(nproc) cores")),
+        ("memory", says("awk '/^MemTotal/ { printf \"%.0f GiB\", $2 / 1048576 }' /proc/meminfo")),
+        ("kernel", says("uname -sr")),
+        ("file system", says(&format!("stat --file-system --format=%T '{}'", bench_dir().display()))),
+        ("load before the run (1, 5 and 15 minutes)", says("cut -d ' ' -f 1-3 /proc/loadavg")),
+    ]
+}
 
 /// Writes the page from the facts about the machine and the results of all benchmarks, by name.
 pub(super) fn write(options: &Options, machine: &[(&str, String)], parts: &[(&str, Part)]) -> Result {

@@ -5,33 +5,25 @@ use std::time::Duration;
 use super::options::Options;
 use crate::Result;
 
-/// A measured row. What was not measured is absent.
+/// A measured row: times, or a value.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct Record {
+pub(super) struct Row {
     /// The name, which `--only` selects.
     pub(super) name: String,
-    pub(super) runs: usize,
-    /// Times in milliseconds: the median, the 10th and 90th percentiles, the 99th, and the longest.
-    pub(super) times: Option<[f64; 5]>,
-    /// Runs per second.
-    pub(super) rate: Option<f64>,
-    /// User and system time in milliseconds.
-    pub(super) cpu: Option<f64>,
-    /// Peak memory in MiB.
-    pub(super) peak: Option<f64>,
-    /// Kilobytes that the process wrote to files.
-    pub(super) written: Option<f64>,
+    pub(super) times: Vec<Duration>,
+    /// Time from the first start to the last end of what ran at once.
+    pub(super) all: Option<Duration>,
     /// A value that is no time, and its unit.
-    pub(super) value: Option<(f64, String)>,
+    pub(super) value: Option<(f64, &'static str)>,
     pub(super) comparison: Option<Compared>,
 }
 
 /// A ratio to another row or to a limit, and its bar.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Compared {
-    pub(super) ratio: f64,
-    pub(super) bar: Option<Bar>,
-    pub(super) against: String,
+    ratio: f64,
+    bar: Option<Bar>,
+    against: String,
 }
 
 /// The limit of a ratio.
@@ -62,18 +54,82 @@ impl Compared {
     }
 }
 
+impl Row {
+    pub(super) fn new(name: impl Into<String>) -> Row {
+        Row { name: name.into(), ..Row::default() }
+    }
+
+    /// Returns a row with a value that is no time.
+    pub(super) fn with_value(name: impl Into<String>, value: f64, unit: &'static str) -> Row {
+        Row { value: Some((value, unit)), ..Row::new(name) }
+    }
+
+    /// Parses a name and the nanoseconds of each run.
+    pub(super) fn parse(line: &str) -> Result<Row> {
+        let (name, times) = line.split_once('\t').ok_or_else(|| format!("no times in {line}"))?;
+        let times = times.split_whitespace().map(|nanos| nanos.parse().map(Duration::from_nanos));
+        Ok(Row {
+            times: times.collect::<Result<_, _>>().map_err(|_| format!("no number in {line}"))?,
+            ..Row::new(name)
+        })
+    }
+
+    pub(super) fn compared(self, ratio: f64, bar: Option<Bar>, against: impl Into<String>) -> Row {
+        Row { comparison: Some(Compared { ratio, bar, against: against.into() }), ..self }
+    }
+
+    /// Compares a time of this row with a limit.
+    pub(super) fn within(self, time: Duration, limit: Duration) -> Row {
+        self.compared(time.as_secs_f64() / limit.as_secs_f64(), Some(Bar::AtMost(1.0)), format!("{limit:?}"))
+    }
+
+    pub(super) fn median(&self) -> Duration {
+        self.percentile(50)
+    }
+
+    /// Returns the time that this percentage of the runs do not exceed.
+    pub(super) fn percentile(&self, percent: usize) -> Duration {
+        let mut times = self.times.clone();
+        times.sort();
+        let last = times.len().saturating_sub(1);
+        times.get((times.len() * percent / 100).min(last)).copied().unwrap_or_default()
+    }
+
+    /// Returns the texts of the columns of the table.
+    fn cells(&self, tolerance: f64) -> [String; 9] {
+        let ms = |percent| digits(self.percentile(percent).as_secs_f64() * 1000.0);
+        let of_times = |text: String| if self.times.is_empty() { String::new() } else { text };
+        let runs = f64::from(u32::try_from(self.times.len()).unwrap_or(u32::MAX));
+        [
+            self.name.clone(),
+            of_times(self.times.len().to_string()),
+            of_times(ms(50)),
+            of_times(format!("{} to {}", ms(10), ms(90))),
+            of_times(ms(99)),
+            of_times(ms(100)),
+            self.all.map(|all| digits(runs / all.as_secs_f64())).unwrap_or_default(),
+            self.value.map(|(value, unit)| format!("{} {unit}", digits(value))).unwrap_or_default(),
+            self.comparison.as_ref().map(|compared| compared.text(tolerance)).unwrap_or_default(),
+        ]
+    }
+}
+
 /// The results of one benchmark.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(super) struct Part {
-    pub(super) records: Vec<Record>,
+    pub(super) rows: Vec<Row>,
     /// What could not be measured, with the error.
     pub(super) failures: Vec<String>,
 }
 
 impl Part {
-    pub(super) fn extend(&mut self, other: Part) {
-        self.records.extend(other.records);
-        self.failures.extend(other.failures);
+    /// Measures a section. If it fails, the other sections are still measured.
+    pub(super) fn section(&mut self, title: &str, measure: impl FnOnce() -> Result<Vec<Row>>) {
+        eprintln!("measuring: {title}");
+        match measure() {
+            Ok(rows) => self.rows.extend(rows),
+            Err(error) => self.fail(format!("{title}: {error}")),
+        }
     }
 
     /// Notes that something could not be measured.
@@ -88,8 +144,8 @@ impl Part {
         for failure in &self.failures {
             println!("FAILED: {failure}");
         }
-        let is_missed = |record: &&Record| record.comparison.as_ref().is_some_and(|it| it.is_missed(options.tolerance));
-        let missed: Vec<&str> = self.records.iter().filter(is_missed).map(|record| record.name.as_str()).collect();
+        let is_missed = |row: &&Row| row.comparison.as_ref().is_some_and(|it| it.is_missed(options.tolerance));
+        let missed: Vec<&str> = self.rows.iter().filter(is_missed).map(|row| row.name.as_str()).collect();
         match (self.failures.first(), missed.as_slice()) {
             (Some(failure), _) if options.enforce => Err(failure.clone()),
             (_, [_, ..]) if options.enforce => Err(format!("bars missed: {}", missed.join("; "))),
@@ -99,29 +155,8 @@ impl Part {
 
     /// Returns a table in Markdown, without the columns that no row has.
     pub(super) fn table(&self, tolerance: f64) -> String {
-        let number = |value: Option<f64>| value.map(digits).unwrap_or_default();
-        let rows = self.records.iter().map(|record| {
-            let time = |at: usize| number(record.times.map(|times| times[at]));
-            let value = record.value.as_ref().map(|(value, unit)| format!("{} {unit}", digits(*value)));
-            let compared = record.comparison.as_ref().map(|compared| compared.text(tolerance));
-            [
-                record.name.clone(),
-                if record.runs == 0 { String::new() } else { record.runs.to_string() },
-                time(0),
-                record.times.map(|times| format!("{} to {}", digits(times[1]), digits(times[2]))).unwrap_or_default(),
-                time(3),
-                time(4),
-                number(record.rate),
-                number(record.cpu),
-                number(record.peak),
-                number(record.written),
-                value.unwrap_or_default(),
-                compared.unwrap_or_default(),
-            ]
-        });
-        let head = ["row", "runs", "ms", "10 to 90 %", "p99 ms", "longest ms", "per s", "CPU ms", "peak MiB"];
-        let head = [&head[..], &["KB written", "value", "compared"]].concat();
-        let rows: Vec<_> = rows.collect();
+        let rows: Vec<[String; 9]> = self.rows.iter().map(|row| row.cells(tolerance)).collect();
+        let head = ["row", "runs", "ms", "10 to 90 %", "p99 ms", "longest ms", "per s", "value", "compared"];
         let columns: Vec<usize> =
             (0..head.len()).filter(|column| rows.iter().any(|row| !row[*column].is_empty())).collect();
         let width = |column: &usize| {
@@ -142,15 +177,6 @@ impl Part {
     }
 }
 
-/// Returns median, 10th, 90th and 99th percentile and maximum, in milliseconds.
-pub(super) fn spread(times: &[Duration]) -> Option<[f64; 5]> {
-    let mut times = times.to_vec();
-    times.sort();
-    let last = times.len().checked_sub(1)?;
-    let at = |percent: usize| times[(times.len() * percent / 100).min(last)].as_secs_f64() * 1000.0;
-    Some([at(50), at(10), at(90), at(99), at(100)])
-}
-
 /// Formats a number with three significant digits.
 fn digits(number: f64) -> String {
     match number.abs() {
@@ -163,7 +189,7 @@ fn digits(number: f64) -> String {
 }
 
 /// Formats a number with separators of thousands.
-pub(super) fn thousands(number: u64) -> String {
+pub(super) fn thousands(number: usize) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =
         digits.as_bytes().rchunks(3).rev().filter_map(|group| std::str::from_utf8(group).ok()).collect();
@@ -189,7 +215,7 @@ mod tests {
             assert_eq!(compared(ratio, bar).is_missed(tolerance), is_missed, "{ratio} {bar:?} {tolerance}");
         }
         let part = Part {
-            records: vec![Record { comparison: Some(compared(2.1, Bar::AtMost(2.0))), ..Record::default() }],
+            rows: vec![Row { comparison: Some(compared(2.1, Bar::AtMost(2.0))), ..Row::default() }],
             failures: Vec::new(),
         };
         let options = |enforce, tolerance| Options { enforce, tolerance, ..Options::default() };
@@ -199,9 +225,8 @@ mod tests {
 
     #[test]
     fn a_table_has_no_empty_columns() {
-        let row = |name: &str, rate| Record { name: name.to_owned(), rate, ..Record::default() };
-        let part = Part { records: vec![row("a", Some(1.5)), row("bcd", None)], failures: Vec::new() };
-        assert_eq!(part.table(1.0), "| row | per s |\n| --- |  ---: |\n| a   |  1.50 |\n| bcd |       |");
+        let part = Part { rows: vec![Row::with_value("a", 1.5, "s"), Row::new("bcd")], failures: Vec::new() };
+        assert_eq!(part.table(1.0), "| row |  value |\n| --- |   ---: |\n| a   | 1.50 s |\n| bcd |        |");
     }
 
     #[test]
@@ -210,9 +235,10 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_of_few_times_is_within_them() {
-        let times: Vec<Duration> = [3, 1, 2].map(Duration::from_millis).into();
-        assert_eq!(spread(&times), Some([2.0, 1.0, 3.0, 3.0, 3.0]));
-        assert_eq!(spread(&[]), None);
+    fn the_percentiles_of_few_times_are_within_them() {
+        let row = Row { times: [3, 1, 2].map(Duration::from_millis).into(), ..Row::default() };
+        assert_eq!([50, 10, 90, 100].map(|percent| row.percentile(percent).as_millis()), [2, 1, 3, 3]);
+        assert_eq!(Row::default().percentile(99), Duration::ZERO);
+        assert_eq!(Row::parse("a\t5 7").unwrap().times, [5, 7].map(Duration::from_nanos));
     }
 }

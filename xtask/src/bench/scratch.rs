@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use super::options::Options;
+use super::results::Row;
 use crate::{Result, cargo, run, target};
 
 /// The directory of all benchmarks, and the measured programs.
@@ -42,11 +43,6 @@ impl Scratch {
         command
     }
 
-    /// Returns the path of `way`.
-    pub(super) fn way_path(&self) -> &Path {
-        &self.way
-    }
-
     /// Returns a command without the settings of the developer and without output.
     pub(super) fn command(&self, program: &Path, dir: &Path) -> Command {
         let mut command = Command::new(program);
@@ -55,9 +51,20 @@ impl Scratch {
         command
     }
 
-    /// Returns a program of the package `waypost-bench`.
-    pub(super) fn program(&self, name: &str) -> PathBuf {
-        self.programs.join(format!("bench-{name}"))
+    /// Returns a command of the program `waypost-bench`, in the directory of all benchmarks.
+    pub(super) fn program<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Command {
+        let mut command = self.command(&self.programs.join("waypost-bench"), &self.dir);
+        command.args(args);
+        command
+    }
+
+    /// Runs `waypost-bench`, and returns the rows that it prints.
+    pub(super) fn rows<I: AsRef<OsStr>>(&self, args: impl IntoIterator<Item = I>) -> Result<Vec<Row>> {
+        let output = self.program(args).stdout(Stdio::piped()).output().map_err(|error| error.to_string())?;
+        if !output.status.success() {
+            return Err(format!("{}\n{}", output.status, String::from_utf8_lossy(&output.stderr)));
+        }
+        String::from_utf8_lossy(&output.stdout).lines().map(Row::parse).collect()
     }
 
     /// Returns a git repository of this name.

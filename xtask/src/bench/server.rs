@@ -1,27 +1,18 @@
-//! The cost of a server: many clients at full speed and at a steady rate, and its memory.
+//! The cost of a server: many clients at a steady rate, and its memory.
 //!
 //! Clients are threads of this process, each with a persistent connection.
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::Mutex;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::{Duration, Instant};
 
 use super::options::Options;
-use super::percentiles::Row;
-use super::process::written_bytes;
-use super::results::{Bar, Part};
+use super::results::{Bar, Part, Row};
 use super::scratch::{Scratch, remove_files};
 use crate::Result;
-
-/// Numbers of connections that write at full speed, and for how long. With the most, the minimum rate and the maximum 99th
-/// percentile, also of reads meanwhile.
-const CONNECTIONS: [u32; 4] = [1, 10, 50, 150];
-const LOAD_SECONDS: u32 = 5;
-const RATE_BAR: f64 = 10_000.0;
-const READERS: u32 = 2;
 
 /// The crowd: number of clients, time between two writes of a client, duration, and maximum 99th percentile.
 const CROWD: usize = 150;
@@ -39,23 +30,19 @@ const CROWD_ROW: &str = "claims, checkpoints and finishes";
 /// Number of tasks of one workflow.
 const TASKS: usize = 500;
 
-pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
+pub(super) fn measure(options: &Options, scratch: &Scratch, part: &mut Part) -> Result {
     let seconds = options.rounds.unwrap_or(options.pick(SECONDS, 2)).min(SECONDS);
-    let mut part = Part::default();
     let server = Server::start(scratch, "served")?;
     let idle = server.memory()?;
-    add_load(&mut part, scratch, &server, options);
     if options.wants(CROWD_ROW) || options.wants("failed writes") {
         let per_second = 1000 / WRITE_INTERVAL.as_millis();
         let title = format!("{CROWD} clients with {per_second} writes per second each, {seconds} s");
         part.section(&title, || {
             server.fill("crowd", CROWD * (writes_in(seconds) as usize / 3 + 1))?;
-            let (mut row, failed) = crowd(CROWD_ROW, seconds, |number, pace| crowd_client(&server, number, pace))?;
-            let ratio = row.p99().as_secs_f64() / P99_BAR.as_secs_f64();
-            row.compare(ratio, Some(Bar::AtMost(1.0)), &format!("p99 of {P99_BAR:?}"));
-            let mut wrong = Row::new("failed writes".to_owned());
-            wrong.compare(f64::from(failed), Some(Bar::AtMost(0.0)), "none");
-            Ok(vec![row, wrong])
+            let (row, failed) = crowd(&server, seconds)?;
+            let p99 = row.percentile(99);
+            let wrong = Row::new("failed writes").compared(f64::from(failed), Some(Bar::AtMost(0.0)), "none");
+            Ok(vec![row.within(p99, P99_BAR), wrong])
         });
     }
     let names = ["memory of the idle server", "memory of the server with 200 clients"];
@@ -63,72 +50,12 @@ pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
         part.section("memory, the second after all other measurements", || {
             let used = [(names[0], idle, IDLE_BAR_MIB), (names[1], connected(&server)?, CONNECTED_BAR_MIB)];
             let row = |(name, used, bar): (&str, f64, f64)| {
-                let mut row = Row::with_value(name, used, "MiB");
-                row.compare(used / bar, Some(Bar::AtMost(1.0)), &format!("{bar} MiB"));
-                row
+                Row::with_value(name, used, "MiB").compared(used / bar, Some(Bar::AtMost(1.0)), format!("{bar} MiB"))
             };
             Ok(used.map(row).into())
         });
     }
-    Ok(part)
-}
-
-/// Adds small writes on many connections at full speed, and reads meanwhile.
-fn add_load(part: &mut Part, scratch: &Scratch, server: &Server, options: &Options) {
-    let seconds = options.rounds.unwrap_or(LOAD_SECONDS).min(options.pick(LOAD_SECONDS, 1));
-    let program = scratch.program("load");
-    for connections in CONNECTIONS {
-        for (kind, readers) in [("checkpoint", 0), ("heartbeat", 0), ("checkpoint", READERS)] {
-            let suffix = if readers == 0 { "" } else { ", with readers" };
-            let [writes, reads, bytes] = [
-                format!("{kind}s on connections{suffix}, {connections}"),
-                format!("reads beside writers, {connections}"),
-                format!("bytes written per {kind}, {connections}"),
-            ];
-            if (readers > 0 && !options.wants(&reads))
-                || (readers == 0 && ![&writes, &bytes].iter().any(|name| options.wants(name)))
-            {
-                continue;
-            }
-            part.section(
-                &format!("Server, {connections} connections at full speed for {seconds} s, {kind}{suffix}"),
-                || {
-                    // Each connection may need further tasks.
-                    server.fill(&format!("load-{kind}-{readers}-{connections}"), 10 * connections as usize)?;
-                    let before = written_bytes(server.child.id());
-                    let mut command = Command::new(&program);
-                    command.arg(server.port.to_string()).arg(&server.token).arg(kind);
-                    command.args([connections, readers, seconds].map(|number| number.to_string()));
-                    let output = command.output().map_err(|error| error.to_string())?;
-                    if !output.status.success() {
-                        return Err(String::from_utf8_lossy(&output.stderr).into_owned());
-                    }
-                    let mut rows: Vec<Row> =
-                        String::from_utf8_lossy(&output.stdout).lines().map(Row::parse).collect::<Result<_>>()?;
-                    let [written, read] = rows.as_mut_slice() else { return Err("unexpected output".to_owned()) };
-                    (written.name, read.name) = (writes, reads);
-                    if readers > 0 {
-                        rows.remove(0);
-                        return Ok(rows);
-                    }
-                    if Some(&connections) == CONNECTIONS.last() {
-                        written.compare(
-                            written.rate() / RATE_BAR,
-                            Some(Bar::AtLeast(1.0)),
-                            &format!("{RATE_BAR} per second"),
-                        );
-                    }
-                    #[expect(clippy::cast_precision_loss, reason = "bytes of a few seconds")]
-                    let each = before
-                        .zip(written_bytes(server.child.id()))
-                        .map(|(before, after)| (after - before) as f64 / written.times.len().max(1) as f64);
-                    rows.truncate(1);
-                    rows.extend(each.map(|each| Row::with_value(bytes, each, "bytes")));
-                    Ok(rows)
-                },
-            );
-        }
-    }
+    Ok(())
 }
 
 /// A running `way serve`.
@@ -283,34 +210,28 @@ impl Pace {
 }
 
 /// Lets many clients write on schedule. Returns the times, and the number of failed writes.
-fn crowd(
-    name: &str,
-    seconds: u32,
-    one: impl Fn(usize, &Pace) -> Result<(Vec<Duration>, u32)> + Sync,
-) -> Result<(Row, u32)> {
+fn crowd(server: &Server, seconds: u32) -> Result<(Row, u32)> {
     let writes = writes_in(seconds);
-    let (times, failed) = (Mutex::new(Vec::new()), Mutex::new(0));
+    let results = Mutex::new((Vec::new(), 0));
     let begin = Instant::now();
     std::thread::scope(|scope| {
         for number in 0..CROWD {
-            let (times, failed, one) = (&times, &failed, &one);
+            let results = &results;
             scope.spawn(move || {
-                let mine = one(number, &Pace::new(number, writes));
+                let mine = crowd_client(server, number, &Pace::new(number, writes));
                 let (mine, wrong) = mine.unwrap_or_else(|error| {
                     eprintln!("{error}");
                     (Vec::new(), writes)
                 });
-                if let (Ok(mut times), Ok(mut failed)) = (times.lock(), failed.lock()) {
-                    times.extend(mine);
-                    *failed += wrong;
+                if let Ok(mut results) = results.lock() {
+                    results.0.extend(mine);
+                    results.1 += wrong;
                 }
             });
         }
     });
-    let mut row = Row::new(name.to_owned());
-    row.times = times.into_inner().map_err(|error| error.to_string())?;
-    row.all = begin.elapsed();
-    Ok((row, failed.into_inner().map_err(|error| error.to_string())?))
+    let (times, failed) = results.into_inner().map_err(|error| error.to_string())?;
+    Ok((Row { times, all: Some(begin.elapsed()), ..Row::new(CROWD_ROW) }, failed))
 }
 
 fn crowd_client(server: &Server, number: usize, pace: &Pace) -> Result<(Vec<Duration>, u32)> {

@@ -1,17 +1,16 @@
-//! The cost of a workspace, compared with worktrees and clones of git.
+//! The cost of a workspace, compared with worktrees of git.
 //!
-//! The benchmark runs an example of the library as a process.
+//! The program `waypost-bench` makes workspaces with the library, as a process.
 
 use std::cell::Cell;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use super::cases::{CaseId, Cases, at_most, beside};
+use super::cases::{CaseId, Cases, at_most};
 use super::options::Options;
-use super::percentiles::Row;
 use super::repository;
-use super::results::{Bar, Part};
+use super::results::{Bar, Part, Row};
 use super::scratch::{Scratch, create_dir};
 use crate::Result;
 
@@ -31,7 +30,7 @@ const PARALLEL_BAR: f64 = 0.5;
 const FILES: usize = 20_000;
 const QUICK_FILES: usize = 2_000;
 
-pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
+pub(super) fn measure(options: &Options, scratch: &Scratch, part: &mut Part) -> Result {
     let bench = &Bench::prepare(scratch, options)?;
     let mut cases = Cases::default();
     let worktree = cases.program("git worktree add", None, || {
@@ -40,21 +39,18 @@ pub(super) fn measure(options: &Options, scratch: &Scratch) -> Result<Part> {
     });
     bench.add_workspaces(&mut cases, worktree);
     bench.add_status(&mut cases);
-    let mut part =
-        cases.measure_within(options.pick(CASE_BUDGET, QUICK_BUDGET), options, options.rounds(ROUNDS, QUICK_ROUNDS));
+    let (budget, rounds) = (options.pick(CASE_BUDGET, QUICK_BUDGET), options.rounds(ROUNDS, QUICK_ROUNDS));
+    cases.measure_within(budget, options, rounds, part);
     if options.only.is_none() {
         let parallel = options.pick(PARALLEL, QUICK_PARALLEL);
         part.section(&format!("{parallel} in parallel"), || bench.at_once(parallel));
     }
     bench.clear()?;
-    bench.source.parent().map_or(Ok(()), delete)?;
-    Ok(part)
+    bench.source.parent().map_or(Ok(()), delete)
 }
 
 struct Bench<'a> {
     scratch: &'a Scratch,
-    /// The example of the library.
-    program: PathBuf,
     source: PathBuf,
     /// The directory of created trees, on the same file system as the source.
     dir: PathBuf,
@@ -65,7 +61,6 @@ struct Bench<'a> {
 
 impl<'a> Bench<'a> {
     fn prepare(scratch: &'a Scratch, options: &Options) -> Result<Self> {
-        let program = scratch.program("workspace");
         let files = options.pick(FILES, QUICK_FILES);
         let made = scratch.dir.join(format!("workspace-source-{files}"));
         if !made.join(".git").is_dir() {
@@ -87,7 +82,7 @@ impl<'a> Bench<'a> {
         create_dir(&place)?;
         let (source, dir) = (place.join("source"), place.join("made"));
         finish(Command::new("cp").arg("-a").arg(&made).arg(&source))?;
-        let mut bench = Bench { scratch, program, source, dir, number: Cell::new(0), can_mount: false };
+        let mut bench = Bench { scratch, source, dir, number: Cell::new(0), can_mount: false };
         bench.clear()?;
         create_dir(&bench.dir)?;
         // Also creates the mirror and the template.
@@ -100,20 +95,9 @@ impl<'a> Bench<'a> {
     }
 
     fn add_workspaces(&'a self, cases: &mut Cases<'a>, worktree: CaseId) {
-        cases.program("workspace, the first of a repository", beside(worktree), || {
-            let dir = self.fresh("first")?;
-            create_dir(&dir)?;
-            let mut command = self.scratch.command(&self.program, &self.dir);
-            command.arg("make").arg(&self.source).arg(dir).arg("first");
-            Ok(command)
-        });
         cases.program("workspace, the next", at_most(0.5, worktree), || {
             self.remove("next")?;
             Ok(self.workspace("make", &self.name("next"), &[]))
-        });
-        cases.program("workspace, 3 commits further", at_most(0.5, worktree), || {
-            self.remove("behind")?;
-            Ok(self.workspace("make", &self.name("behind"), &["clone", "main~3"]))
         });
         cases.program("workspace, from the pool", at_most(0.15, worktree), || {
             self.remove("taken")?;
@@ -160,9 +144,8 @@ impl<'a> Bench<'a> {
         }
         let worktrees =
             Row::with_value(format!("git worktree add, {parallel} in parallel, {git_failed} failed"), git, "s");
-        let mut workspaces = Row::with_value(format!("workspaces, {parallel} in parallel"), ours, "s");
-        workspaces.compare(ours / git, Some(Bar::AtMost(PARALLEL_BAR)), "git worktree add");
-        Ok(vec![worktrees, workspaces])
+        let workspaces = Row::with_value(format!("workspaces, {parallel} in parallel"), ours, "s");
+        Ok(vec![worktrees, workspaces.compared(ours / git, Some(Bar::AtMost(PARALLEL_BAR)), "git worktree add")])
     }
 
     /// Returns a new name. Creating files where many were just deleted is slow on some file systems.
@@ -205,8 +188,8 @@ impl<'a> Bench<'a> {
     }
 
     fn workspace(&self, verb: &str, name: &str, rest: &[&str]) -> Command {
-        let mut command = self.scratch.command(&self.program, &self.dir);
-        command.arg(verb).arg(&self.source).arg(&self.dir).arg(name).args(rest);
+        let mut command = self.scratch.program(["workspace", verb]);
+        command.arg(&self.source).arg(&self.dir).arg(name).args(rest);
         command
     }
 

@@ -36,7 +36,7 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
         text.list(header(["ID", "PRIO", "TITLE", "REASON"]), rows);
     })?;
     if blocked.is_empty() {
-        cx.ui.note("no issue is blocked; way ready lists those that can be worked on");
+        cx.note_none(&ledger_cx, "no issue is blocked; way ready lists those that can be worked on")?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -357,7 +357,6 @@ fn set_routing(place: &Place, routing: Routing, file: FileArgs) -> Result<(PathB
         config::set(&path, &lock, key, &Value::Text(mode.to_owned()))?;
     } else {
         config::unset(&path, &lock, key)?;
-        config::unset(&path, &lock, key_named("routing.default")?)?;
     }
     Ok((path, mode))
 }

@@ -96,8 +96,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             server(&mut findings, &mut session)?;
             clock(&mut findings, &mut session, args.fix)?;
             worktrees(&mut findings, &mut session, args.fix)?;
-            mirrors(&mut findings, &session, args.fix)?;
-            workspaces(&mut findings, &mut session)?;
+            if !place.is_confined() {
+                mirrors(&mut findings, &session, args.fix)?;
+                workspaces(&mut findings, &mut session)?;
+            }
         }
         Err(error) => findings.push(failed("store", &error)),
     }
@@ -403,14 +405,20 @@ fn ledgers(findings: &mut Vec<Finding>, place: &Place, fix: bool) {
         let action = is_missing.then_some(action);
         findings.push(Finding { check: "ledger", verdict: Verdict::Warning, detail: warning, action });
     }
+    for detail in place.unread_files() {
+        findings.push(Finding { check: "ledger", verdict: Verdict::Warning, detail, action: None });
+    }
     for repo in ledger.repos() {
         displaced(findings, &repo.file, fix);
     }
-    for (number, repo) in ledger.repos().iter().enumerate().filter(|(_, repo)| repo.file.path().exists()) {
+    for (number, repo) in ledger.repos().iter().enumerate() {
         match ledger.audit(number) {
+            // It has no issue yet.
+            Ok(_) if !repo.file.path().exists() => continue,
             Ok(audit) => audited(findings, repo.file.path(), &audit),
             Err(error) => findings.push(failed("ledger", &error)),
         }
+        taken_back(findings, &ledger, number);
         if let Some(detail) = driver_problem(repo) {
             let action = "to merge issues field by field, set merge=waypost for it in .gitattributes".to_owned();
             findings.push(Finding { check: "ledger", verdict: Verdict::Warning, detail, action: Some(action) });
@@ -430,6 +438,23 @@ fn displaced(findings: &mut Vec<Finding>, file: &LedgerFile, fix: bool) {
         };
         findings.push(Finding { check: "ledger", verdict, detail, action: Some(action) });
     }
+}
+
+/// Shows the changes that another program took back and that no commit has. If the ledger cannot be locked, nothing is known.
+fn taken_back(findings: &mut Vec<Finding>, ledger: &Ledger, number: usize) {
+    let issues = ledger.taken_back(number).unwrap_or_default();
+    if issues.is_empty() {
+        return;
+    }
+    let ids: Vec<&str> = issues.iter().map(|(id, _)| id.as_str()).collect();
+    let changed = count(issues.len(), "issue");
+    let action = "the next change writes them again, or way restore; way restore --drop discards them";
+    findings.push(Finding {
+        check: "ledger",
+        verdict: Verdict::Warning,
+        detail: format!("another program took back changes of {changed} that no commit has: {}", ids.join(", ")),
+        action: Some(action.to_owned()),
+    });
 }
 
 /// The hint for conflict markers.

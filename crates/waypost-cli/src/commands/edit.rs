@@ -198,8 +198,9 @@ fn write(dir: &Path, text: &str) -> Result<PathBuf> {
 }
 
 fn read(file: &Path) -> Result<String> {
-    std::fs::read_to_string(file)
-        .map_err(|error| Error::invalid(format!("cannot read {}", file.display())).because(error))
+    let cannot = || Error::invalid(format!("cannot read {}", file.display()));
+    let text = waypost_fs::read_small_file(file)?.ok_or_else(|| cannot().hint("the editor deleted it"))?;
+    String::from_utf8(text).map_err(|error| cannot().because(error))
 }
 
 fn remove(file: &Path) {

@@ -76,7 +76,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return Err(Error::invalid("--columns does not apply to this format").hint("use it with --format csv"));
     }
     let ledger_cx = cx.open_ledgers()?;
-    let asked = args.filter.to_query().filter(ledger_cx.now)?;
+    let asked = args.filter.to_query().filter(&ledger_cx)?;
     let is_copy = format == Format::Jsonl && args.all && asked == Filter::default();
     let filter = Filter { deleted: args.all, ..asked };
     let busy = cx.ui.busy("Reading the ledger");

@@ -33,6 +33,7 @@ use waypost::transfer::Moved;
   way import ../old/.beads/issues.jsonl
   gh issue list -s all -L 999 --json number,title,body,state,url,updatedAt | way import github -
   way import backlog . --dry-run
+  way import csv jira.csv --map title=Summary
   way import taskmaster .taskmaster/tasks/tasks.json
   task export | way import taskwarrior - --update
   way import vibe-kanban ~/.local/share/vibe-kanban/db.sqlite
@@ -48,6 +49,7 @@ Formats of issues:
   taskmaster   tasks.json; subtasks become children
   taskwarrior  output of task export
   vibe-kanban  its database, or its tasks as JSON
+  csv          table with a header, as Linear, Jira and GitHub export it; --map names other columns
 
 Programs with workflows:
   caw          its database; keeps ids. Templates are imported too, and in a shared store repositories
@@ -56,7 +58,7 @@ Programs with workflows:
   agentdb      directory with the tables of agentdb.duckdb, which DuckDB exported as JSON"
 )]
 pub(crate) struct Args {
-    /// Format: beads, github, backlog, taskmaster, taskwarrior, vibe-kanban, caw, langgraph, pedrocli or agentdb [default: detected]
+    /// Format: beads, github, backlog, taskmaster, taskwarrior, vibe-kanban, csv, caw, langgraph, pedrocli or agentdb [default: detected]
     #[arg(value_name = "FORMAT")]
     first: OsString,
     /// File or directory to import; - for standard input; for pedrocli also a postgres:// URL
@@ -65,6 +67,9 @@ pub(crate) struct Args {
     /// Update existing issues if the imported version is newer; replace settings
     #[arg(long)]
     update: bool,
+    /// Columns of a CSV table that have other names, e.g. title=Summary,id=Nr
+    #[arg(long, value_name = "FIELD=COLUMN", value_delimiter = ',', value_parser = column)]
+    map: Vec<(String, String)>,
     /// Import only this thread of LangGraph; may be repeated
     #[arg(long, value_name = "ID")]
     thread: Vec<String>,
@@ -105,10 +110,16 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     {
         return Err(Error::invalid("no file given").hint(format!("way import {format} FILE")));
     }
-    let ledger_cx = cx.open_ledgers_to_change_with(&[], args.dry_run)?;
+    let ledger_cx = cx.open_ledgers_to_import(format == Some(Format::Beads), args.dry_run)?;
     let busy = cx.ui.busy("Importing issues");
     let ledger = ledger_cx.place.ledger().map(|(ledger, _)| ledger);
-    let (sources, format) = import::sources(path, format, ledger.as_deref(), &ledger_cx.place.scratch_dir())?;
+    let (mut sources, format) = import::sources(path, format, ledger.as_deref(), &ledger_cx.place.scratch_dir())?;
+    if !args.map.is_empty() {
+        if format != Format::Csv {
+            return Err(Error::invalid("--map applies to csv only").hint("remove --map"));
+        }
+        sources.iter_mut().try_for_each(|source| import::rename(source, &args.map))?;
+    }
     let mut imported = import::read(format, &sources)?;
     let into = &ledger_cx.ledger.repos()[ledger_cx.ledger.home()].checkout;
     if format.has_project_names()
@@ -164,6 +175,12 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         cx.ui.note("nothing was written");
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Parses a field and the column that has it.
+fn column(text: &str) -> Result<(String, String), String> {
+    let (field, column) = text.split_once('=').ok_or("expected FIELD=COLUMN")?;
+    Ok((field.to_owned(), column.to_owned()))
 }
 
 /// Imports workflows, templates and settings of a program.

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use serde_json::json;
 use waypost_core::ledger::role::Role;
 use waypost_core::model::Vcs;
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result, path_text, words};
 use waypost_workspace::{is_same_place, surroundings};
 
 use crate::CommandContext;
@@ -14,9 +14,12 @@ use waypost::config::{self, Config, Files, Value, key_named};
 use waypost::environment::Variables;
 use waypost::forks;
 use waypost::homes::change_home;
+use waypost::ledger::Ledger;
 use waypost::merge_driver;
+use waypost::move_issues::take_private;
 use waypost::place::{DOT_DIR, LedgerHome, Place, expand};
 use waypost::repos::{Repo, primary, role};
+use waypost::stores;
 
 /// The contents of `.waypost/.gitignore`.
 const GITIGNORE: &str =
@@ -67,6 +70,17 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Place::adopt_private_dir(&cx.request()?)?;
     }
     let mut place = cx.place()?;
+    let asks_for_more = args.contributor || args.maintainer || args.team || args.prefix.is_some();
+    if args.adopt
+        && !asks_for_more
+        && let Some(checkout) = &place.checkout
+    {
+        let dir = path_text::to_text(checkout.private_dir.or_former());
+        return cx
+            .ui
+            .answer(&json!({ "adopted": dir }), |text| text.line(format!("Adopted {dir}")))
+            .map(|()| ExitCode::SUCCESS);
+    }
     if place.checkout.is_none() {
         create_repository_without_vcs(&place)?;
         place = cx.place()?;
@@ -100,6 +114,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         let file = checkout.private_dir.join("config.toml");
         config::set(&file, &lock, key_named("scope")?, &Value::Text(scope.to_string()))?;
     }
+    stores::forget(&place)?;
     let session = cx.session_to_write()?;
     let store = session.choice.location.to_string();
     let data = json!({
@@ -148,7 +163,10 @@ fn write_tracked_files(place: &Place, args: &Args, created: &mut Vec<PathBuf>) -
             (None, None) => {
                 let repo = primary(place)?;
                 // A prefix that the configuration does not take is that of other tools' records, which decide it anyway.
-                let derived = repo.recorded_prefix()?.unwrap_or_else(|| repo.default_prefix());
+                let derived = match repo.beads_prefix() {
+                    Some(prefix) => prefix,
+                    None => repo.recorded_prefix()?.unwrap_or_else(|| repo.default_prefix()),
+                };
                 Some(derived).filter(|derived| prefix_key.check(derived).is_ok())
             }
             (named, _) => named.clone(),
@@ -170,13 +188,7 @@ fn write_tracked_files(place: &Place, args: &Args, created: &mut Vec<PathBuf>) -
         let is_separate = place.ledger_home().0 == LedgerHome::Separate;
         if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !is_separate && !merge_driver::asks_for_driver(&attributes) {
             // Keep the existing contents.
-            let mut content = match std::fs::read(&attributes) {
-                Ok(content) => content,
-                Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-                Err(error) => {
-                    return Err(Error::unavailable(format!("cannot read {}", attributes.display())).because(error));
-                }
-            };
+            let mut content = waypost_fs::read_small_file(&attributes)?.unwrap_or_default();
             if !content.is_empty() && !content.ends_with(b"\n") {
                 content.push(b'\n');
             }
@@ -268,10 +280,16 @@ fn set_up_contributor(cx: &mut CommandContext, place: &Place, planning: &str) ->
         config::set(&file, &lock, key_named(key)?, &Value::Text(value.to_owned()))?;
     }
     config::add_to_list(&file, &lock, key_named("repos.additional")?, &text, |known| known == text)?;
-    forks::choose(place)?;
-    let data = json!({ "role": "contributor", "planning": text, "created": is_new });
+    // The settings above decide where the issues belong.
+    let place = cx.place()?;
+    let moved = take_private(&Ledger::of(&place)?)?;
+    forks::choose(&place)?;
+    let data = json!({ "role": "contributor", "planning": text, "created": is_new, "moved": moved });
     cx.ui.answer(&data, |out| {
         out.line(format!("{} {}", if is_new { "Created" } else { "Using" }, path.display()));
+        if moved > 0 {
+            out.line(format!("Moved {} there that no commit has", words::count(moved, "issue")));
+        }
         out.line("New issues go there. To propose one to the project: way propose ID");
     })?;
     Ok(ExitCode::SUCCESS)

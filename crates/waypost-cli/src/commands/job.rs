@@ -1,15 +1,17 @@
 //! `way job`
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
 use waypost_core::model::{JobStatus, SandboxMode, Strategy, WorkspaceStatus};
-use waypost_core::op::{JobView, ListJobs, Operation as _, ShowJob, UpdateJob};
+use waypost_core::op::{CancelJob, JobView, ListJobs, Operation as _, ShowJob, UpdateJob};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_workspace::job_log::{self, Part};
 use waypost_workspace::jobs as processes;
+use waypost_workspace::sandbox;
 
 use super::serve::serve_job;
 use super::ws::{self, parse_bytes};
@@ -64,14 +66,24 @@ enum Command {
     Supervise(OneArgs),
     /// Restrict this process as its supervisor says, and execute the command of a job
     #[command(hide = true)]
-    Confine,
+    Confine(ConfineArgs),
+}
+
+#[derive(clap::Args)]
+struct ConfineArgs {
+    /// The file that says so for a tool in the workspace of a job
+    file: Option<PathBuf>,
+    /// The tool
+    #[arg(last = true)]
+    tool: Vec<OsString>,
 }
 
 /// Run a command in its own workspace
 ///
 /// The command gets WAYPOST_JOB, WAYPOST_TASK, WAYPOST_EPOCH, WAYPOST_AGENT, WAYPOST_WORKSPACE, WAYPOST_CONTEXT_DIR,
-/// WAYPOST_DB and WAYPOST_TOKEN. From your environment it gets only basic variables such as PATH and HOME, and those
-/// that jobs.env or --env name. With a store on PostgreSQL, and in a sandbox, WAYPOST_DB is a socket on which only this
+/// WAYPOST_DB and WAYPOST_TOKEN. From your environment it gets only basic variables such as PATH and HOME, your
+/// name for git (GIT_AUTHOR_NAME and its like), and those that jobs.env or --env name. What it leaves uncommitted when it
+/// finishes its task is committed for the tasks that depend on it. With a store on PostgreSQL, and in a sandbox, WAYPOST_DB is a socket on which only this
 /// token is valid, so the command gets neither a password nor the file. Interrupting way job start cancels the job.
 ///
 /// Exits as a shell would with the command: with its exit code, 127 if the program does not exist, 126 if it cannot be
@@ -287,9 +299,10 @@ struct DeliverArgs {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
-    if matches!(args.command, Command::Confine) {
+    if let Command::Confine(args) = &args.command {
         // Before anything of the place is read: the process has the environment of the job.
-        return waypost_workspace::sandbox::enter().map(ExitCode::from);
+        let file = args.file.as_ref();
+        return file.map_or_else(sandbox::enter, |file| sandbox::enter_for_tool(file, &args.tool)).map(ExitCode::from);
     }
     // The global option --repo names the repository of the job.
     let mut session = if matches!(args.command, Command::Start(_)) { cx.session_to_write()? } else { cx.session()? };
@@ -311,7 +324,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             let workspace = workspaces::find(session, &args.job)?.workspace;
             ws::deliver(cx, session, &workspace, &args.how)
         }
-        Command::Supervise(_) | Command::Confine => {
+        Command::Supervise(_) | Command::Confine(_) => {
             Err(Error::internal("supervise and confine are handled before the other commands"))
         }
     }
@@ -443,7 +456,8 @@ fn follow(cx: &mut CommandContext, session: &mut Session, job: &JobView) -> Resu
         if !is_cancelled && shutdown.count() > 0 {
             is_cancelled = true;
             cx.ui.note("cancelling the job");
-            match jobs::cancel(session, &id, Some("interrupted from the terminal".to_owned())) {
+            let reason = Some("interrupted from the terminal".to_owned());
+            match session.call(CancelJob { job: id.clone(), reason }) {
                 Err(error) if error.kind() != waypost_core::Kind::Conflict => return Err(error),
                 _ => {}
             }
@@ -723,7 +737,7 @@ fn wait(cx: &mut CommandContext, session: &mut Session, args: &WaitArgs) -> Resu
 }
 
 fn cancel(cx: &mut CommandContext, session: &mut Session, args: &CancelArgs) -> Result<ExitCode> {
-    let cancelled = jobs::cancel(session, &args.job, args.reason.clone())?;
+    let cancelled = session.call(CancelJob { job: args.job.clone(), reason: args.reason.clone() })?;
     let id = cancelled.job.id.to_string();
     // A local job has ended when this command returns; the supervisor on another machine ends the job later.
     let machine = workspaces::machine(session)?;

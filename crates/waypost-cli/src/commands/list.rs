@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use waypost::ops::issue::ListIssues;
+use waypost::ops::issue::{IssueContext, ListIssues};
 use waypost_core::Result;
 
 use crate::CommandContext;
@@ -47,12 +47,21 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         limit: Some(list_limit(args.limit)),
         ..args.filter.to_query()
     };
-    if !cx.list(&ledger_cx, &query, &args.columns)? {
-        cx.ui.note(if args.all {
-            "no matching issues; to add one: way add TITLE"
-        } else {
-            "no matching open issues; to add one: way add TITLE; to include closed ones: --all"
-        });
+    print(cx, &ledger_cx, &query, &args.columns)
+}
+
+/// Prints the issues that a query finds.
+pub(super) fn print(
+    cx: &mut CommandContext,
+    ledger_cx: &IssueContext,
+    query: &ListIssues,
+    columns: &[Column],
+) -> Result<ExitCode> {
+    if !cx.list(ledger_cx, query, columns)? {
+        cx.note_none(
+            ledger_cx,
+            if query.closed { "no matching issues" } else { "no matching open issues; to include closed ones: --all" },
+        )?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -57,7 +57,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (id, record) = match ledger_cx.with_index(|index| index.get_by_prefix(&args.issue)) {
         Ok(entry) => (entry.issue.id, Some(entry.record)),
         Err(error) => {
-            let (record, _) = history::find_after_error(error, &ledger_cx.place, &args.issue)?;
+            let (record, _) = ledger_cx.ledger.find_after_error(error, &args.issue)?;
             (record.text("id").unwrap_or_default(), None)
         }
     };

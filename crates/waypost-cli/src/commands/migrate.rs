@@ -9,6 +9,7 @@ use waypost_core::{Error, Kind, Result, path_text};
 use crate::CommandContext;
 use crate::ui::{BOLD, header, prose, styled};
 use waypost::homes::change_home;
+use waypost::merge_driver;
 use waypost::move_issues::{Which, migrate};
 use waypost::place::LedgerHome;
 
@@ -77,6 +78,10 @@ fn move_home(cx: &mut CommandContext, home: LedgerHome, dry_run: bool) -> Result
     }
     let place = cx.place()?;
     let busy = cx.ui.busy("Moving the ledger");
+    if !dry_run {
+        // Other clones may write to the former home until they know of the move.
+        merge_driver::ensure_driver(&place);
+    }
     let moved = change_home(&place, home, dry_run)?;
     drop(busy);
     let texts = |paths: &[std::path::PathBuf]| paths.iter().map(|path| path_text::to_text(path)).collect::<Vec<_>>();

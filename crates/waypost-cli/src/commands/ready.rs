@@ -43,26 +43,24 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         types: args.issue_type.clone(),
         ..ListReadyIssues::default()
     };
-    let has_any = cx.list(&ledger_cx, &query, &[])?;
+    let (has_any, left_out) = cx.list_and(&ledger_cx, &query, &[], Index::left_out)?;
     if args.issue_type.is_empty() {
-        note_left_out(cx, &ledger_cx)?;
+        note_left_out(cx, &left_out);
     }
     if has_any {
         return Ok(ExitCode::SUCCESS);
     }
-    cx.ui.note("no issue is ready; way ready --explain shows why");
+    cx.note_none(&ledger_cx, "no issue is ready; way ready --explain shows why")?;
     Ok(ExitCode::from(Kind::NothingToDo.exit_code()))
 }
 
 /// Tells the user which records are left out because they are not work.
-fn note_left_out(cx: &CommandContext, ledger_cx: &IssueContext) -> Result<()> {
-    let left_out = ledger_cx.with_index(Index::left_out)?;
+fn note_left_out(cx: &CommandContext, left_out: &[(String, usize)]) {
     if left_out.is_empty() {
-        return Ok(());
+        return;
     }
     let kinds: Vec<String> = left_out.iter().map(|(kind, count)| format!("{count} {kind}")).collect();
     cx.ui.note(&format!("not listed, because they are not work: {}; --type lists them", kinds.join(", ")));
-    Ok(())
 }
 
 /// Tells a contributor that ready issues are left out, because the user may not claim them.

@@ -43,7 +43,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         cx.ui.warn(&common);
     }
     if !cx.list(&ledger_cx, &query, &[])? {
-        cx.ui.note("no matching issues; every word must match, so try fewer");
+        cx.note_none(&ledger_cx, "no matching issues; every word must match, so try fewer")?;
     }
     if is_common {
         cx.ui.note(&common);

@@ -10,7 +10,7 @@ use waypost_ledger::Summary;
 use crate::CommandContext;
 use crate::issues::{OneOrMany, ids};
 use crate::ui::{BOLD, Cell, DIM, Text, cell, header, prose, styled};
-use waypost::ops::issue::{IssueContext, IssueDetails};
+use waypost::ops::issue::{IssueContext, IssueDetails, ListIssues};
 use waypost::repos::Repo;
 
 /// Show issues with all details
@@ -19,14 +19,23 @@ use waypost::repos::Repo;
   way show way-1a2b
   way show way-1a2b --json")]
 pub(crate) struct Args {
-    /// Issue ids, or unique prefixes of them; full ids for pruned issues; - to read ids from standard input
-    #[arg(required = true, value_name = "ISSUE")]
+    /// Issue ids, or unique prefixes of them; full ids for pruned issues; - to read ids from standard input;
+    /// without any, lists all that are not closed
+    #[arg(value_name = "ISSUE")]
     issues: Vec<String>,
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    show(cx, &args.issues)
+}
+
+/// Shows issues; without any, lists those that are not closed.
+pub(super) fn show(cx: &mut CommandContext, issues: &[String]) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let found = ids(&args.issues)?.iter().map(|id| ledger_cx.details(id)).collect::<Result<Vec<_>>>()?;
+    if issues.is_empty() {
+        return super::list::print(cx, &ledger_cx, &ListIssues { limit: Some(50), ..ListIssues::default() }, &[]);
+    }
+    let found = ids(issues)?.iter().map(|id| ledger_cx.details(id)).collect::<Result<Vec<_>>>()?;
     let data = OneOrMany(ledger_cx.shown_all(found.iter().map(|details| &details.record))?);
     cx.ui.answer(&data, |text| {
         for (number, details) in found.iter().enumerate() {

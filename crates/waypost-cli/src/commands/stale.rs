@@ -38,7 +38,7 @@ impl IssueQuery for Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
     if !cx.list(&ledger_cx, args, &[])? {
-        cx.ui.note(&format!("no open issue without an update for {}", count(args.days, "day")));
+        cx.note_none(&ledger_cx, &format!("no open issue without an update for {}", count(args.days, "day")))?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -16,6 +16,7 @@ use crate::CommandContext;
 use crate::spans::{format_deadline, format_duration};
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Text, WARN, cell, cell_keeping_end, styled};
 use crate::work::{group_title, group_words};
+use waypost::ledger::{Change, Edit};
 use waypost::ops::status::{IssueCounts, ShowStatus, Status};
 use waypost::survey::{State, Surveyed, survey};
 
@@ -28,6 +29,12 @@ use waypost::survey::{State, Surveyed, survey};
   way status --limit 50 --json
   way status --line                one line, for a prompt or tmux")]
 pub(crate) struct Args {
+    /// Issue to show, or to give a status
+    #[arg(value_name = "ISSUE", hide = true, conflicts_with_all = ["limit", "line"])]
+    issue: Option<String>,
+    /// Status to give it
+    #[arg(value_name = "STATUS", hide = true)]
+    status: Option<String>,
     /// Maximum number of lines per section
     #[arg(long, value_name = "N", default_value_t = 8, value_parser = clap::value_parser!(u32).range(1..))]
     limit: u32,
@@ -37,6 +44,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
+    if let Some(issue) = &args.issue {
+        let Some(status) = &args.status else { return super::show::show(cx, std::slice::from_ref(issue)) };
+        let edit = Edit { status: Some(status.clone()), ..Edit::default() };
+        cx.change(&[Change::Update(issue.clone(), edit)], "Changed")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     if args.line {
         return print_line(cx);
     }
@@ -49,7 +62,15 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let now = session.now()?;
     let page = Page { status: &status.work, places: places(&all), now };
     let Status { jobs, issues, worktrees, store, events, .. } = &status;
+    let is_empty = status.work.groups.iter().all(|group| group.total == 0)
+        && status.work.workflows.is_empty()
+        && status.work.agents.is_empty()
+        && issues.is_none_or(|counts| counts.open + counts.in_progress + counts.closed == 0);
     cx.ui.answer(&status, |text| {
+        if is_empty {
+            text.line("There is nothing yet: no issues, workflows or agents.");
+            text.gap();
+        }
         page.group(text, GroupKind::NeedsYou);
         page.group(text, GroupKind::Stuck);
         page.work(text);
@@ -344,4 +365,22 @@ pub(crate) fn places(worktrees: &[Surveyed]) -> BTreeMap<WorktreeId, String> {
         Some((one.id.clone()?, name))
     });
     named.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_line_names_the_groups_that_have_rows_and_says_where_more_follow() {
+        let group = |group, total, has_more| Group { group, total, has_more, rows: Vec::new() };
+        assert_eq!(one_line(&[]), "idle");
+        let groups = [
+            group(GroupKind::NeedsYou, 0, false),
+            group(GroupKind::Working, 1, false),
+            group(GroupKind::Queued, 1_000, true),
+            group(GroupKind::Done, 5, false),
+        ];
+        assert_eq!(one_line(&groups), "1 working, 1000+ queued");
+    }
 }

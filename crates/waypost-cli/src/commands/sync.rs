@@ -73,7 +73,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             }
             // One of several repositories without a remote does not stop the others.
             Err(error) if !is_one && error.kind() == Kind::NothingToDo => cx.ui.note(&error.full_message()),
-            Err(error) if !is_one => return Err(error.within(repo.path().display())),
+            // The only one may be the planning of the repository that the user is in.
+            Err(error) if !is_one || number != 0 => return Err(error.within(repo.path().display())),
             Err(error) => return Err(error),
         }
     }
@@ -103,6 +104,9 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     for outcome in &outcomes {
         let message = match outcome {
             Outcome::Accepted(id) => format!("{id} was accepted and is now an issue of the project"),
+            Outcome::AcceptedAhead(id) => {
+                format!("{id} was accepted; your planning keeps it until you pull the project")
+            }
             Outcome::AcceptedInPart(id) => {
                 format!("{id} was accepted without your latest changes; to propose them: way propose {id}")
             }

@@ -79,6 +79,9 @@ pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
             None => Value::Null,
         };
     }
+    let unread = place.unread_files();
+    rows.extend(unread.iter().map(|unread| vec![styled(BOLD, "not read"), cell(unread)]));
+    data["not_read"] = json!(unread);
     if data["ledger"].is_object() {
         data["ledger"]["home"] = json!(place.ledger_home().0);
     }

@@ -103,6 +103,7 @@ static WORDS: &[(&str, Meaning)] = &[
     ("find", Meaning::Command(&["search"])),
     ("view", Meaning::Command(&["show"])),
     ("history", Meaning::Command(&["log"])),
+    ("work", Meaning::Command(&["claim"])),
     ("todo", Meaning::Command(&["ready"])),
     ("tasks", Meaning::Plural("task")),
     ("workflows", Meaning::Plural("workflow")),

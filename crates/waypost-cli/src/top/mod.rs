@@ -1,9 +1,8 @@
 //! `way top`: a screen that shows who has to act next, and follows the store.
 //!
 //! [`model`] decides what a key or new data changes, [`view`] draws it; both are pure, and use
-//! [`text`]. [`load`] reads the store, [`terminal`] and [`keys`] know the terminal, and [`mod@run`] connects them.
+//! [`text`]. [`load`] reads the store, [`terminal`] has the terminal and its keys, and [`mod@run`] connects them.
 
-mod keys;
 mod load;
 mod model;
 mod run;

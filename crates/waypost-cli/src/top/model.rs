@@ -3,7 +3,6 @@
 use waypost_core::time::Timestamp;
 use waypost_core::work::attention::GroupKind;
 
-use super::keys::Key;
 use super::text::{field_lines, plain, wrapped};
 
 /// Age of the data, in milliseconds, from which on the screen says how old it is.
@@ -93,6 +92,24 @@ impl List {
             List::Events => 'e',
         }
     }
+}
+
+/// A key, or a text that was pasted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Key {
+    Char(char),
+    Ctrl(char),
+    Enter,
+    Escape,
+    Tab,
+    Backspace,
+    Up,
+    Down,
+    PageUp,
+    PageDown,
+    Home,
+    End,
+    Paste(String),
 }
 
 /// How a text is coloured.

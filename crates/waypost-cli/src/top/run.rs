@@ -3,32 +3,25 @@
 //! The main thread reads keys and draws. One thread reads the store and runs actions, so that a slow store never blocks the
 //! keys; another one waits for events.
 
-use std::io::{self, IsTerminal as _, Read as _, Write as _};
-use std::os::fd::AsFd as _;
-use std::os::unix::net::UnixStream;
+use std::io::{self, IsTerminal as _};
 use std::path::Path;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
-use ratatui_core::terminal::Terminal;
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use ratatui::crossterm::event;
+use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
+use signal_hook::iterator::Signals;
 use waypost::place::{Location, Place};
 use waypost::session::Session;
-use waypost::signals::{RedrawSignal, ShutdownSignal};
 use waypost_core::{Error, Result};
 use waypost_workspace::Step;
 
-use super::keys::Decoder;
 use super::load::{Loader, Wanted};
 use super::model::{Effect, List, Message, Model, Record};
-use super::terminal::{Ansi, RawTerminal, size};
-use super::view::render;
+use super::terminal::{RawTerminal, keys, size};
 
 /// Longest time between two frames: ages on the screen change without any event.
 const TICK: Duration = Duration::from_secs(1);
-/// How long the bytes of one key may take to arrive. A single escape is a key after that.
-const KEY_TIMEOUT: Duration = Duration::from_millis(50);
 /// Longest wait for an event. The store has answered when it ends, so the data on the screen is current.
 const WATCH_TIMEOUT: Duration = Duration::from_secs(3);
 /// Pause after a failed wait.
@@ -60,22 +53,15 @@ pub(crate) fn run(options: Options) -> Result<()> {
         // Log lines would be drawn over the screen.
         log::set_max_level(log::LevelFilter::Off);
     }
-    let shutdown = ShutdownSignal::listen()?;
-    let redraw = RedrawSignal::listen()?;
-    let (mailbox, inbox) = Mailbox::new()?;
+    let (events, inbox) = channel();
     let (requests, received) = channel();
-    let mut raw = RawTerminal::enter()?;
-    let screen = Screen {
-        is_read_only: options.is_read_only,
-        has_color: options.has_color,
-        shutdown,
-        redraw,
-        inbox,
-        requests: requests.clone(),
-    };
-    start_watcher(options.place.clone(), requests, mailbox.clone());
-    start_reader(options, received, mailbox);
-    screen.show(&mut raw)
+    start_signals(events.clone())?;
+    let mut raw = RawTerminal::enter(options.has_color)?;
+    let is_read_only = options.is_read_only;
+    start_keys(events.clone());
+    start_watcher(options.place.clone(), requests.clone(), events.clone());
+    start_reader(options, received, events);
+    show(&mut raw, is_read_only, &inbox, &requests)
 }
 
 /// A request to the thread that reads.
@@ -89,148 +75,95 @@ enum Request {
     Changed,
 }
 
-/// Sends messages to the main thread, which polls a socket.
-#[derive(Clone)]
-struct Mailbox {
-    messages: Sender<Message>,
-    bell: Arc<UnixStream>,
+/// Something for the main thread.
+enum Event {
+    /// For the model.
+    Message(Message),
+    /// The terminal has another size.
+    Resized,
+    /// This process continues after it was stopped.
+    Continued,
+    /// A signal asks this process to stop, or the terminal is gone.
+    Stop,
 }
 
-struct Inbox {
-    messages: Receiver<Message>,
-    bell: UnixStream,
+/// Starts the thread that reads the keys.
+fn start_keys(events: Sender<Event>) {
+    std::thread::spawn(move || {
+        while let Ok(event) = event::read() {
+            if let event::Event::Resize(..) = event {
+                let _ = events.send(Event::Resized);
+            }
+            for key in keys(event) {
+                send(&events, Message::Key(key));
+            }
+        }
+        let _ = events.send(Event::Stop);
+    });
 }
 
-impl Mailbox {
-    fn new() -> Result<(Mailbox, Inbox)> {
-        let cannot = |error| Error::unavailable("cannot create a socket").because(error);
-        let (bell, heard) = UnixStream::pair().map_err(cannot)?;
-        bell.set_nonblocking(true).and_then(|()| heard.set_nonblocking(true)).map_err(cannot)?;
-        let (messages, received) = channel();
-        Ok((Mailbox { messages, bell: Arc::new(bell) }, Inbox { messages: received, bell: heard }))
-    }
-
-    /// Returns false if the main thread is gone.
-    fn send(&self, message: Message) -> bool {
-        let is_sent = self.messages.send(message).is_ok();
-        // A full socket rings anyway.
-        let _ = (&*self.bell).write(b"!");
-        is_sent
-    }
+/// Starts the thread that waits for signals.
+fn start_signals(events: Sender<Event>) -> Result<()> {
+    let signals = Signals::new([SIGTERM, SIGINT, SIGHUP, SIGCONT]);
+    let mut signals = signals.map_err(|error| Error::unavailable("cannot listen for signals").because(error))?;
+    std::thread::spawn(move || {
+        for signal in signals.forever() {
+            let _ = events.send(if signal == SIGCONT { Event::Continued } else { Event::Stop });
+        }
+    });
+    Ok(())
 }
 
-impl Inbox {
-    fn take(&self) -> Vec<Message> {
-        while (&self.bell).read(&mut [0; 64]).is_ok_and(|count| count > 0) {}
-        self.messages.try_iter().collect()
-    }
+/// Sends a message to the main thread. The program ends when that is gone.
+fn send(events: &Sender<Event>, message: Message) {
+    let _ = events.send(Event::Message(message));
 }
 
-struct Screen {
-    is_read_only: bool,
-    has_color: bool,
-    shutdown: ShutdownSignal,
-    redraw: RedrawSignal,
-    inbox: Inbox,
-    requests: Sender<Request>,
-}
-
-impl Screen {
-    fn show(&self, raw: &mut RawTerminal) -> Result<()> {
-        let cannot_draw = |error: io::Error| Error::unavailable("cannot draw on the terminal").because(error);
-        let started = Instant::now();
-        let clock = || u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
-        let mut terminal = Terminal::new(Ansi::new(io::stdout())).map_err(cannot_draw)?;
-        terminal.clear().map_err(cannot_draw)?;
-        let mut model = Model::new(self.is_read_only, size());
-        let mut decoder = Decoder::default();
-        self.request(Request::Load(List::Now));
-        loop {
-            terminal
-                .draw(|frame| {
-                    if let Some(cursor) = render(&model, self.has_color, frame.area(), frame.buffer_mut()) {
-                        frame.set_cursor_position(cursor);
+/// Draws, and waits for events, until the user quits.
+fn show(raw: &mut RawTerminal, is_read_only: bool, inbox: &Receiver<Event>, requests: &Sender<Request>) -> Result<()> {
+    let started = Instant::now();
+    let clock = || u64::try_from(started.elapsed().as_millis()).unwrap_or(u64::MAX);
+    let mut model = Model::new(is_read_only, size());
+    // The thread that reads lives as long as the screen.
+    let request = |request| drop(requests.send(request));
+    request(Request::Load(List::Now));
+    loop {
+        raw.draw(&model)?;
+        let first = inbox.recv_timeout(TICK).into_iter();
+        for event in first.chain(inbox.try_iter()).chain([Event::Message(Message::Tick)]) {
+            let message = match event {
+                Event::Message(message) => message,
+                Event::Stop => return Ok(()),
+                Event::Resized | Event::Continued => {
+                    if let Event::Continued = event {
+                        raw.refresh()?;
+                    } else {
+                        raw.clear()?;
                     }
-                })
-                .map_err(cannot_draw)?;
-            let has_input = self.wait(if decoder.is_waiting() { KEY_TIMEOUT } else { TICK });
-            if self.shutdown.count() > 0 {
-                return Ok(());
-            }
-            let is_over = decoder.is_waiting() && !has_input;
-            if has_input && !read_input(&mut decoder) {
-                // The terminal is gone.
-                return Ok(());
-            }
-            let mut messages = self.inbox.take();
-            if self.redraw.take() {
-                raw.refresh()?;
-                let (width, height) = size();
-                messages.push(Message::Resized(width, height));
-                terminal.clear().map_err(cannot_draw)?;
-            }
-            messages.extend(std::iter::from_fn(|| decoder.next(is_over)).map(Message::Key));
-            messages.push(Message::Tick);
-            for message in messages {
-                for effect in model.update(message, clock()) {
-                    match effect {
-                        Effect::Quit => return Ok(()),
-                        Effect::Redraw => terminal.clear().map_err(cannot_draw)?,
-                        Effect::Suspend => {
-                            raw.suspend()?;
-                            terminal.clear().map_err(cannot_draw)?;
-                        }
-                        Effect::Load(list) => self.request(Request::Load(list)),
-                        Effect::LoadDetail(record, id) => self.request(Request::Detail(record, id)),
-                        Effect::Follow(record, id) => self.request(Request::Follow(record, id)),
-                        Effect::Unfollow => self.request(Request::Unfollow),
-                        Effect::Run(command) => self.request(Request::Run(command)),
-                    }
+                    let (width, height) = size();
+                    Message::Resized(width, height)
+                }
+            };
+            for effect in model.update(message, clock()) {
+                match effect {
+                    Effect::Quit => return Ok(()),
+                    Effect::Redraw => raw.clear()?,
+                    Effect::Suspend => raw.suspend()?,
+                    Effect::Load(list) => request(Request::Load(list)),
+                    Effect::LoadDetail(record, id) => request(Request::Detail(record, id)),
+                    Effect::Follow(record, id) => request(Request::Follow(record, id)),
+                    Effect::Unfollow => request(Request::Unfollow),
+                    Effect::Run(command) => request(Request::Run(command)),
                 }
             }
         }
     }
-
-    /// The thread that reads lives as long as the screen.
-    fn request(&self, request: Request) {
-        let _ = self.requests.send(request);
-    }
-
-    /// Waits for keys, messages or signals. Returns whether there are keys.
-    fn wait(&self, timeout: Duration) -> bool {
-        let stdin = io::stdin();
-        let mut fds = [
-            PollFd::new(&stdin, PollFlags::IN),
-            PollFd::from_borrowed_fd(self.inbox.bell.as_fd(), PollFlags::IN),
-            PollFd::new(&self.shutdown, PollFlags::IN),
-            PollFd::new(&self.redraw, PollFlags::IN),
-        ];
-        poll(&mut fds, Some(&timespec(timeout))).is_ok() && !fds[0].revents().is_empty()
-    }
-}
-
-fn timespec(duration: Duration) -> Timespec {
-    Timespec { tv_sec: i64::try_from(duration.as_secs()).unwrap_or(1), tv_nsec: duration.subsec_nanos().into() }
-}
-
-/// Reads the keys that have arrived. Returns false at the end of the input.
-fn read_input(decoder: &mut Decoder) -> bool {
-    let mut bytes = [0; 4096];
-    // Not through the buffer of the standard library: what it holds back, poll does not see.
-    match rustix::io::read(io::stdin(), &mut bytes) {
-        Ok(0) | Err(rustix::io::Errno::IO) => false,
-        Ok(count) => {
-            decoder.push(&bytes[..count]);
-            true
-        }
-        Err(_) => true,
-    }
 }
 
 /// Starts the thread that reads lists, details and logs, and runs actions.
-fn start_reader(options: Options, requests: Receiver<Request>, mailbox: Mailbox) {
+fn start_reader(options: Options, requests: Receiver<Request>, events: Sender<Event>) {
     let Options { place, wanted, arguments, .. } = options;
-    let reader = Reader { place, wanted, arguments, requests, mailbox, loader: None, list: List::Now, detail: None };
+    let reader = Reader { place, wanted, arguments, requests, events, loader: None, list: List::Now, detail: None };
     std::thread::spawn(move || reader.run());
 }
 
@@ -239,7 +172,7 @@ struct Reader {
     wanted: Wanted,
     arguments: Vec<String>,
     requests: Receiver<Request>,
-    mailbox: Mailbox,
+    events: Sender<Event>,
     /// Opened again after a failure.
     loader: Option<Loader>,
     list: List,
@@ -298,13 +231,11 @@ impl Reader {
             }
             Request::Follow(record, id) => match self.loader().and_then(|loader| loader.follow(record, &id)) {
                 Ok(()) => self.read_log(true),
-                Err(error) => {
-                    self.mailbox.send(Message::NoLog(error.full_message()));
-                }
+                Err(error) => send(&self.events, Message::NoLog(error.full_message())),
             },
             Request::Run(command) => {
                 let result = run_way(&self.place.cwd, &self.arguments, &command);
-                self.mailbox.send(Message::Done(result.unwrap_or_else(|error| Err(error.full_message()))));
+                send(&self.events, Message::Done(result.unwrap_or_else(|error| Err(error.full_message()))));
                 return true;
             }
         }
@@ -322,14 +253,14 @@ impl Reader {
     fn with_loader(&mut self, with: impl FnOnce(&mut Loader) -> Result<()>) {
         if let Err(error) = self.loader().and_then(with) {
             self.loader = None;
-            self.mailbox.send(Message::Failed(error.full_message()));
+            send(&self.events, Message::Failed(error.full_message()));
         }
     }
 
     fn read(&mut self) {
-        let (list, mailbox) = (self.list, self.mailbox.clone());
+        let (list, events) = (self.list, self.events.clone());
         self.with_loader(|loader| {
-            mailbox.send(Message::Page(Box::new(loader.page(list)?)));
+            send(&events, Message::Page(Box::new(loader.page(list)?)));
             Ok(())
         });
     }
@@ -338,15 +269,15 @@ impl Reader {
         let Some((record, id)) = self.detail.take() else { return };
         // The record may be gone in the meantime: the list says so with its next read.
         if let Ok(detail) = self.loader().and_then(|loader| loader.detail(record, &id)) {
-            self.mailbox.send(Message::Detail(detail));
+            send(&self.events, Message::Detail(detail));
         }
     }
 
     fn read_log(&mut self, is_first: bool) {
-        let mailbox = self.mailbox.clone();
+        let events = self.events.clone();
         self.with_loader(|loader| {
             if let Some(part) = loader.log_part(is_first)? {
-                mailbox.send(Message::Log(part));
+                send(&events, Message::Log(part));
             }
             Ok(())
         });
@@ -371,7 +302,7 @@ fn run_way(dir: &Path, global: &[String], command: &[String]) -> Result<Result<S
     let program = waypost_workspace::surroundings::own_program()
         .map_err(|error| Error::unavailable("cannot find this program").because(error))?;
     let arguments: Vec<&str> = global.iter().chain(command).map(String::as_str).collect();
-    let result = Step { program: &program, arguments: &arguments, dir, variables: &[] }.run(&mut |_| {})?;
+    let result = Step { program: &program, arguments: &arguments, dir, variables: &[] }.run()?;
     if result.code == Some(0) {
         return Ok(Ok(result.stdout.lines().next().unwrap_or("done").to_owned()));
     }
@@ -380,17 +311,17 @@ fn run_way(dir: &Path, global: &[String], command: &[String]) -> Result<Result<S
 }
 
 /// Starts the thread that waits for events.
-fn start_watcher(place: Place, requests: Sender<Request>, mailbox: Mailbox) {
+fn start_watcher(place: Place, requests: Sender<Request>, events: Sender<Event>) {
     std::thread::spawn(move || {
         let mut last = None;
         let mut loader: Option<Loader> = None;
         loop {
             let is_alive = match watch(&place, &mut loader, &mut last) {
                 Ok(true) => requests.send(Request::Changed).is_ok(),
-                Ok(false) => mailbox.send(Message::Unchanged),
+                Ok(false) => events.send(Event::Message(Message::Unchanged)).is_ok(),
                 Err(_) => {
                     loader = None;
-                    let _ = poll(&mut [], Some(&timespec(RETRY_INTERVAL)));
+                    std::thread::park_timeout(RETRY_INTERVAL);
                     // The thread that reads says why.
                     requests.send(Request::Changed).is_ok()
                 }

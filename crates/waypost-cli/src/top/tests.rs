@@ -2,16 +2,15 @@
 #![expect(clippy::needless_raw_string_hashes, reason = "expect-test writes them")]
 
 use expect_test::{Expect, expect};
-use ratatui_core::backend::TestBackend;
-use ratatui_core::buffer::Buffer;
-use ratatui_core::style::Color;
-use ratatui_core::terminal::Terminal;
+use ratatui::Terminal;
+use ratatui::backend::TestBackend;
+use ratatui::buffer::Buffer;
+use ratatui::style::Color;
 use waypost_core::escape::needs_escape;
 use waypost_core::time::Timestamp;
 use waypost_core::work::attention::GroupKind::{self, Done, NeedsYou, Queued, Stuck, Working};
 
-use super::keys::Key;
-use super::model::{ANSWER, Action, Detail, Effect, List, LogPart, Message, Mode, Model, Page, Record, Row, Tone};
+use super::model::{ANSWER, Action, Detail, Effect, Key, List, LogPart, Message, Mode, Model, Page, Record, Row, Tone};
 use super::view::render;
 
 const NOW_MS: i64 = 1_800_000_000_000;

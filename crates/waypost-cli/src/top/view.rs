@@ -2,9 +2,10 @@
 //!
 //! Colours are those of the terminal's own palette, so that they suit a light and a dark background.
 
-use ratatui_core::buffer::Buffer;
-use ratatui_core::layout::{Position, Rect};
-use ratatui_core::style::{Color, Modifier, Style};
+use ratatui::buffer::Buffer;
+use ratatui::layout::{Position, Rect};
+use ratatui::style::{Color, Modifier, Style};
+use ratatui::widgets::{Block, Clear, Widget as _};
 use unicode_width::UnicodeWidthStr as _;
 use waypost_core::time::format_duration;
 use waypost_core::words::count;
@@ -390,14 +391,9 @@ impl Screen<'_> {
         let width = u16::try_from(width + 4).unwrap_or(u16::MAX).clamp(30, area.width.max(30)).min(area.width);
         let height = u16::try_from(height + 2).unwrap_or(u16::MAX).min(area.height);
         let (x, y) = (area.x + (area.width - width) / 2, area.y + (area.height - height) / 3);
-        let inner = usize::from(width - 2);
-        let title = fitted(title, inner);
-        let top = format!("┌{title}{}┐", "─".repeat(inner - title.width()));
-        self.put(x, y, width, &top, self.tone(Tone::Dim));
-        for line in y + 1..(y + height).saturating_sub(1) {
-            self.put(x, line, width, &format!("│{}│", " ".repeat(inner)), self.tone(Tone::Dim));
-        }
-        self.put(x, y + height - 1, width, &format!("└{}┘", "─".repeat(inner)), self.tone(Tone::Dim));
+        let area = Rect { x, y, width, height };
+        Clear.render(area, self.buffer);
+        Block::bordered().title(title).style(self.tone(Tone::Dim)).render(area, self.buffer);
         let inside = Rect { x: x + 2, y: y + 1, width: width - 4, height: height.saturating_sub(2) };
         // What was there before is not dim because of the box.
         self.buffer.set_style(inside, Style::reset());

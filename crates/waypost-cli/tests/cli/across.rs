@@ -9,9 +9,9 @@ use std::process::{Child, Command, Stdio};
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use waypost_testkit::{Run, Sandbox, strace};
+use waypost_testkit::{Run, Sandbox, strace, until};
 
-use crate::support::jobs::{Shop, is_alive, pid_of, until};
+use crate::support::jobs::{Shop, is_alive, pid_of};
 use crate::support::sandbox;
 
 const PLAN: &str = "build: Compile\npublish: Out\n  needs: build\n";

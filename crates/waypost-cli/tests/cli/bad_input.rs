@@ -4,9 +4,8 @@ use std::ffi::OsStr;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use waypost_testkit::{Sandbox, unavailable};
+use waypost_testkit::{Sandbox, unavailable, until};
 
-use crate::support::jobs::until;
 use crate::support::{sandbox, text};
 
 fn count(dir: &Path) -> usize {

@@ -3,7 +3,7 @@
 use std::fs;
 
 use serde_json::{Value, json};
-use waypost_testkit::Run;
+use waypost_testkit::{Run, until};
 
 use crate::support::jobs::{Shop, path};
 
@@ -241,17 +241,86 @@ fn work_is_released_once_its_workflow_is_completed_and_merged() {
 }
 
 #[test]
-fn uncommitted_files_are_not_passed_on_and_the_next_agent_learns_that() {
+fn what_a_job_leaves_uncommitted_when_it_finishes_its_task_is_committed_for_the_next() {
+    for strategy in ["clone", "worktree", "overlay"] {
+        let shop = Shop::new();
+        shop.sandbox.write(shop.repo.join(".gitignore"), "built\n");
+        shop.sandbox.git(&shop.repo, ["add", ".gitignore"]);
+        shop.sandbox.git(&shop.repo, ["commit", "-q", "-m", "ignore"]);
+        shop.workflow(&json!({ "tasks": [{ "name": "a" }, { "name": "b", "depends_on": ["a"] }] }));
+        let half = format!(
+            "echo a > a.txt; git add a.txt; git commit -q -m a; echo more >> a.txt; echo x > x.txt; echo o > built; \
+             {WAY} task done $WAYPOST_TASK --outcome ok"
+        );
+        let a = shop.job(&["--task", "a", "--agent", "one", "--strategy", strategy], &half);
+        assert_eq!(a["warnings"], json!(["committed 2 files that the job had left uncommitted"]), "{strategy}: {a}");
+        let log = shop.sandbox.git(path(&a["workspace_dir"]), ["log", "-1", "--format=%s %an"]);
+        assert!(log.starts_with("a: what its job left uncommitted "), "{strategy}: {log}");
+        let b = shop.job(&["--task", "b", "--agent", "one", "--strategy", strategy], &own_file());
+        assert_eq!(file(&b, "a.txt").as_deref(), Some("a\nmore\n"), "{strategy}");
+        assert_eq!((file(&b, "x.txt").is_some(), file(&b, "built").is_some()), (true, false), "{strategy}");
+        assert!(!b["started_from"].as_str().unwrap().contains("uncommitted"), "{strategy}: {b}");
+    }
+}
+
+#[test]
+fn a_job_that_still_runs_after_its_task_keeps_its_half_written_files_to_itself() {
     let shop = Shop::new();
     shop.workflow(&json!({ "tasks": [{ "name": "a" }, { "name": "b", "depends_on": ["a"] }] }));
     let half = format!(
-        "echo a > a.txt; git add a.txt; git commit -q -m a; echo x > x.txt; {WAY} task done $WAYPOST_TASK --outcome ok"
+        "echo a > a.txt; git add a.txt; git commit -q -m a; echo half >> a.txt; {WAY} task done $WAYPOST_TASK --outcome ok; \
+         touch ready; sleep 600"
     );
-    shop.job(&["--task", "a", "--agent", "one"], &half);
+    let a = shop.started(&["--task", "a", "--agent", "one"], &half);
+    let dir = || shop.show(&a)["workspace_dir"].as_str().map(std::path::PathBuf::from);
+    until("the task is done", || dir().is_some_and(|dir| dir.join("ready").exists()));
+    // Its successor waits a minute for its end, and then starts from what it has committed.
+    let b = shop.started(&["--task", "b", "--agent", "two"], &own_file());
+    let _ = shop.run(&["job", "wait", b["id"].as_str().unwrap()]).ok();
+    let log = shop.sandbox.git(&dir().unwrap(), ["log", "-1", "--format=%s"]);
+    assert_eq!(log.trim(), "a");
+    let b = shop.show(&b);
+    assert_eq!(file(&b, "a.txt").as_deref(), Some("a\n"), "{b}");
+    let said = b["started_from"].as_str().unwrap();
+    assert!(said.contains("task a left ") && said.contains("the job of task a still runs"), "{said}");
+    let _ = shop.way(["job", "cancel", a["id"].as_str().unwrap()]);
+}
+
+#[test]
+fn what_a_job_leaves_in_the_middle_of_a_merge_stays_where_it_is_and_both_are_told() {
+    let shop = Shop::new();
+    shop.workflow(&json!({ "tasks": [{ "name": "a" }, { "name": "b", "depends_on": ["a"] }] }));
+    let middle = format!(
+        "git checkout -q -b side; echo side > a.txt; git add a.txt; git commit -q -m side; git checkout -q -; \
+         echo own > a.txt; git add a.txt; git commit -q -m own; git merge -q side; \
+         {WAY} task done $WAYPOST_TASK --outcome ok"
+    );
+    let a = shop.job(&["--task", "a", "--agent", "one"], &middle);
+    let warning = a["warnings"][0].as_str().unwrap();
+    assert!(
+        warning
+            .starts_with("the job left 1 file uncommitted, which later tasks do not get: a merge under way; it is in "),
+        "{warning}"
+    );
+    assert!(warning.ends_with(a["workspace_dir"].as_str().unwrap()), "{warning}");
     let b = shop.job(&["--task", "b", "--agent", "one"], &own_file());
-    assert_eq!((file(&b, "a.txt").is_some(), file(&b, "x.txt").is_some()), (true, false));
+    assert_eq!(file(&b, "a.txt").as_deref(), Some("own\n"));
     let said = b["started_from"].as_str().unwrap();
     assert!(said.ends_with("; task a left 1 file uncommitted, not included here"), "{said}");
+}
+
+#[test]
+fn a_job_commits_as_the_person_whom_the_environment_names() {
+    let shop = Shop::new();
+    let names = ["AUTHOR", "COMMITTER"].map(|role| (format!("GIT_{role}_NAME"), format!("GIT_{role}_EMAIL")));
+    let mut command = shop.sandbox.way_command(&shop.repo);
+    command.args(["job", "start", "--json", "--", "sh", "-c"]);
+    command.arg("git commit -q --allow-empty -m x && git log -1 --format='%an %ae %cn'");
+    for (name, email) in &names {
+        command.env(name, "Kim of the environment").env(email, "kim@example.org");
+    }
+    let run = Run::of(&command.output().unwrap());
+    assert!(run.stdout.contains("Kim of the environment kim@example.org Kim of the environment"), "{run:#?}");
 }
 
 #[test]

@@ -27,6 +27,12 @@ impl Calls {
         self.0.iter().filter(|call| call.contains(" openat(") && call.contains("/state.db\"")).count()
     }
 
+    /// Returns the number of all calls. One that another thread interrupted has two lines, and only a program with debug
+    /// assertions asks for the flags of each file that it closes.
+    fn total(&self) -> usize {
+        self.0.iter().filter(|call| !call.contains(" resumed>") && !call.contains("F_GETFD")).count()
+    }
+
     fn synced(&self) -> usize {
         self.0.iter().filter(|call| call.contains(" fsync(") || call.contains(" fdatasync(")).count()
     }
@@ -41,6 +47,35 @@ fn closing_a_claimed_issue_opens_the_store_once_and_syncs_at_most_four_times() {
     let calls = Calls::of(&sandbox, &repo, "ann", &["close", &id]);
     assert_eq!(calls.opened_store(), 1, "{:#?}", calls.0);
     assert!(calls.synced() <= 4, "{:#?}", calls.0);
+}
+
+/// A store's log is read by each command, one call for each of its up to 64 pages: here it has about 40.
+#[test]
+fn everyday_commands_make_few_system_calls() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let [id, other] = ["One", "Two"].map(|title| add(&sandbox, &repo, &[title]));
+    sandbox.write(repo.join("plan.yaml"), "tasks:\n  - name: build\n");
+    let _ = sandbox.way(&repo, ["workflow", "create", "release", "--start", "--plan", "plan.yaml"]).ok();
+    let _ = sandbox.way_with(&repo, &[("WAYPOST_AGENT", "ann".as_ref())], ["claim", &other]).ok();
+    let commands: &[(&[&str], usize)] = &[
+        (&["ready"], 355),
+        (&["add", "Three"], 475),
+        (&["claim", &id], 529),
+        (&["close", &id], 525),
+        (&["task", "claim"], 480),
+    ];
+    let mut over = Vec::new();
+    for (args, limit) in commands {
+        let calls = Calls::of(&sandbox, &repo, "ann", args);
+        if calls.total() > *limit {
+            over.push((args, calls.total(), *limit));
+        }
+        let processes: Vec<&String> = calls.0.iter().filter(|call| call.contains("\"/proc/")).collect();
+        let names = |call: &str| call.contains("/proc/sys/kernel/random/boot_id") || call.contains("/proc/self/");
+        assert!(processes.iter().all(|call| names(call)), "{args:?}: {processes:#?}");
+    }
+    assert!(over.is_empty(), "calls and limits: {over:?}");
 }
 
 #[test]

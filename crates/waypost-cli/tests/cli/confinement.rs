@@ -6,10 +6,10 @@ use std::net::TcpListener;
 use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
-use waypost_testkit::Run;
+use waypost_testkit::{Run, until};
 
 use crate::serving::Server;
-use crate::support::jobs::{Shop, is_alive, path, until};
+use crate::support::jobs::{Shop, is_alive, path};
 
 const WAY: &str = env!("CARGO_BIN_EXE_way");
 

@@ -449,3 +449,19 @@ fn a_difference_is_found_and_times_ids_and_gaps_are_not_differences() {
     );
     assert_eq!(words("way add 'Fix it' -p 1 | cat"), ["way", "add", "Fix it", "-p", "1"]);
 }
+
+/// A CI service inserts an expression before the shell reads the line, so a branch could be named as a command.
+#[test]
+fn no_recipe_puts_an_expression_into_a_command() {
+    let files = crate::files(&crate::package("../../docs"));
+    let mut seen = 0;
+    for file in files.iter().filter(|file| file.extension().is_some_and(|extension| extension == "md")) {
+        for line in std::fs::read_to_string(file).unwrap().lines().filter(|line| line.contains("${{")) {
+            let key = line.trim_start_matches([' ', '-']).split(':').next().unwrap();
+            let is_variable = !key.is_empty() && key.chars().all(|char| char.is_ascii_uppercase() || char == '_');
+            assert!(is_variable || line.starts_with("Never write"), "{}: {line}", file.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 0, "a recipe passes an expression in a variable");
+}

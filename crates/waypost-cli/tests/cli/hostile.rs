@@ -31,14 +31,14 @@ const FURTHER_ARGUMENTS: &[(&str, &[&str])] = &[
 ];
 
 /// Writes a file and the directories above it.
-fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
+pub(crate) fn write(path: impl AsRef<Path>, content: impl AsRef<[u8]>) {
     let path = path.as_ref();
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     waypost_fs::replace(path, content.as_ref(), 0o600).unwrap();
 }
 
 /// Returns every command with arguments that its parser takes.
-fn commands() -> Vec<Vec<String>> {
+pub(crate) fn commands() -> Vec<Vec<String>> {
     let usages = REFERENCE.lines().filter_map(|line| line.strip_prefix("Usage: way "));
     let commands = usages.filter(|usage| !usage.contains("<COMMAND>") || usage.contains("-- <COMMAND>"));
     commands.map(|usage| usage.split(' ').filter_map(argument).map(str::to_owned).collect()).collect()
@@ -57,21 +57,26 @@ fn argument(word: &str) -> Option<&str> {
         "<PATH>" | "<FILE|DIR|->" => Some("."),
         "<STORE>" => Some("global"),
         "<COMMAND>" => Some("true"),
-        _ if word.starts_with('[') => None,
+        _ if word.starts_with('[') || word.ends_with(']') => None,
         _ if word.starts_with('<') => Some("x"),
         _ => Some(word),
     }
 }
 
-/// Runs a command.
-fn run(sandbox: &Sandbox, dir: &Path, command: &[String]) -> Run {
+/// Returns the arguments of a command with those that some form of it needs, and `--json`.
+pub(crate) fn whole(command: &[String]) -> Vec<&str> {
     let name = command.iter().take(2).map(String::as_str).collect::<Vec<_>>().join(" ");
     let further = FURTHER_ARGUMENTS.iter().find(|(known, _)| *known == name || *known == command[0]);
-    let mut way = sandbox.way_command(dir);
     // Before the command that follows `--`.
     let (options, rest) = command.split_at(command.iter().position(|word| word == "--").unwrap_or(command.len()));
-    way.args(options).args(further.map_or(&[][..], |(_, arguments)| arguments)).arg("--json").args(rest);
-    sandbox.run(way.env("EDITOR", "true"), "")
+    let further = further.map_or(&[][..], |(_, arguments)| arguments).iter().copied();
+    let words = options.iter().map(String::as_str).chain(further).chain(["--json"]);
+    words.chain(rest.iter().map(String::as_str)).collect()
+}
+
+/// Runs a command.
+fn run(sandbox: &Sandbox, dir: &Path, command: &[String]) -> Run {
+    sandbox.run(sandbox.way_command(dir).args(whole(command)).env("EDITOR", "true"), "")
 }
 
 /// A private directory that a stranger prepared: a set-up command, a queued job, and an administrator's token.
@@ -172,10 +177,6 @@ fn no_command_believes_a_private_directory_that_came_with_a_project() {
             let shown = || format!("{name}: way {}\n{}", command.join(" "), run.whole());
             assert!(!run.whole().contains(&bait.secret), "{}", shown());
             assert!(!bait.canary.exists(), "{}", shown());
-            if name == "git-hg" && run.code != REFUSED {
-                // Git's own directory takes precedence, and the other one is only content.
-                continue;
-            }
             if !NEVER_REFUSED.contains(&command[0].as_str()) {
                 assert_eq!(run.code, REFUSED, "{}", shown());
             }
@@ -188,9 +189,6 @@ fn a_private_directory_is_adopted_only_on_request_and_never_if_it_is_tracked() {
     let sandbox = sandbox();
     let bait = Bait::new(&sandbox);
     for (name, dir) in zoo(&sandbox, &bait) {
-        if name == "git-hg" {
-            continue;
-        }
         let adopted = sandbox.way(&dir, ["init", "--adopt", "--json"]);
         if name.starts_with("git-") {
             let error = adopted.fails(REFUSED).error();
@@ -200,25 +198,6 @@ fn a_private_directory_is_adopted_only_on_request_and_never_if_it_is_tracked() {
             assert_eq!(workflows.data()[0]["name"], "bait", "{name}: {}", adopted.whole());
         }
     }
-}
-
-#[test]
-fn a_private_directory_that_we_created_still_works_after_it_is_moved_or_copied() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["add", "first"]).ok();
-    let _ = sandbox.way(&repo, ["workflow", "create", "w", "--quiet"]).ok();
-    let moved = sandbox.path("moved");
-    fs::rename(&repo, &moved).unwrap();
-    let names = |dir: &Path| -> Vec<Value> {
-        let listed = sandbox.way(dir, ["workflow", "list", "--all", "--json"]).data();
-        listed.as_array().unwrap().iter().map(|workflow| workflow["name"].clone()).collect()
-    };
-    assert_eq!(names(&moved), ["w"]);
-    let copied = sandbox.path("copied");
-    let status = sandbox.command("cp", &moved).arg("-a").args([".", copied.to_str().unwrap()]).status().unwrap();
-    assert!(status.success());
-    assert_eq!(names(&copied), ["w"]);
 }
 
 #[test]

@@ -11,12 +11,9 @@ use crate::support::sandbox;
 
 const INDEX: &str = ".git/waypost/index.db";
 
-fn line(id: usize, title: &str) -> String {
-    format!("{{\"id\":\"r-{id:05}\",\"title\":\"{title}\"}}\n")
-}
-
 fn write_many(sandbox: &Sandbox, repo: &Path, count: usize) {
-    let lines: Vec<String> = (0..count).map(|number| line(number, "x")).collect();
+    let line = |number: usize| format!("{{\"id\":\"r-{number:05}\",\"title\":\"x\"}}\n");
+    let lines: Vec<String> = (0..count).map(line).collect();
     sandbox.write(repo.join(LEDGER), lines.concat());
 }
 
@@ -98,6 +95,8 @@ fn a_write_reads_a_ledger_once_and_the_next_command_reads_nothing_of_it() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
+    // The first change adds one.
+    let lines = 20_001;
     write_many(&sandbox, &repo, 20_000);
     settle(&sandbox, &repo);
     for args in [&["add", "x"][..], &["close", "r-00001"], &["update", "r-09999", "--title", "longer than before"]] {
@@ -109,46 +108,40 @@ fn a_write_reads_a_ledger_once_and_the_next_command_reads_nothing_of_it() {
         };
         let (read, stored) = (bytes("read", "issues.jsonl"), bytes("write", "index.db"));
         assert_eq!(read, size, "{args:?}");
-        assert!(0 < stored && stored < size, "{args:?} stores {stored} bytes for a ledger of {size}");
+        // The ledger is written anew by each change, so its index may be written to an extent that is small beside that of a
+        // usual line of a kilobyte: the mark of each line, which has 16 bytes, and the pages of what changed.
+        let limit = 16 * lines + 128 * 1024;
+        assert!(0 < stored && stored < limit, "{args:?} stores {stored} bytes for {lines} lines, at most {limit}");
         let calls = traced(&sandbox, &repo, "trace=openat,open", &["ready"]);
         assert!(calls.iter().all(|call| !call.contains("issues.jsonl")), "{calls:#?}");
     }
 }
 
 #[test]
-fn answers_are_the_same_with_a_missing_or_damaged_index() {
+fn a_command_that_is_killed_while_it_writes_the_index_leaves_no_half_of_it() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     sandbox.dir("repo/.waypost");
-    write_many(&sandbox, &repo, 300);
-    let index = repo.join(INDEX);
-    let expected = titles(&sandbox, &repo);
-    assert_eq!(expected.len(), 300);
-    let whole = std::fs::read(&index).unwrap();
-    let check = |what: &str| {
-        assert_eq!(titles(&sandbox, &repo), expected, "{what}");
-        assert_eq!(sandbox.way(&repo, ["stats", "--json"]).data()["ready"], 300, "{what}");
-    };
-    std::fs::remove_file(&index).unwrap();
-    check("deleted");
-    sandbox.write(&index, b"random bytes, more or less".repeat(4_000));
-    check("replaced by random bytes");
-    sandbox.write(&index, &whole[..whole.len() / 3]);
-    check("cut off");
-    std::fs::copy(&index, sandbox.path("copy")).unwrap();
-    let _ = sandbox.way(&repo, ["update", "r-00001", "--title", "changed"]).ok();
-    let _ = sandbox.way(&repo, ["update", "r-00001", "--title", "x"]).ok();
-    std::fs::copy(sandbox.path("copy"), &index).unwrap();
-    check("replaced by an older copy");
-    let foreign = rusqlite::Connection::open(sandbox.path("foreign")).unwrap();
-    foreign.execute_batch("CREATE TABLE issue (id); INSERT INTO issue VALUES ('not ours')").unwrap();
-    drop(foreign);
-    std::fs::rename(sandbox.path("foreign"), &index).unwrap();
-    check("replaced by another schema's");
-    std::os::unix::fs::symlink("/nowhere/at/all", sandbox.path("link")).unwrap();
-    std::fs::rename(sandbox.path("link"), &index).unwrap();
-    check("replaced by a link to nowhere");
-    assert!(!Path::new("/nowhere").exists());
+    write_many(&sandbox, &repo, 20);
+    settle(&sandbox, &repo);
+    let mut killed = 0;
+    loop {
+        let title = format!("title {killed}");
+        let mut command = sandbox.command(strace(), &repo);
+        command.args(["-f", "-qq", "-o", "/dev/null", "-e", "trace=pwrite64,symlink,symlinkat"]);
+        command.args(["-e", &format!("inject=pwrite64,symlink,symlinkat:signal=SIGKILL:when={}", killed + 1)]);
+        let output =
+            command.args([env!("CARGO_BIN_EXE_way"), "update", "r-00007", "--title", &title]).output().unwrap();
+        // The ledger was written before.
+        assert_eq!(titles(&sandbox, &repo)[7], title);
+        assert_eq!(titles(&sandbox, &repo).len(), 20);
+        let _ = sandbox.way(&repo, ["update", "r-00003", "--title", &title]).ok();
+        if output.status.success() {
+            break;
+        }
+        killed += 1;
+    }
+    assert!(killed > 5, "{killed}");
 }
 
 #[test]
@@ -179,46 +172,6 @@ fn removing_the_index_repeatedly_fails_no_running_command() {
     }
     assert!(removed > 3, "{removed}");
     assert_eq!(titles(&sandbox, &repo).len(), 240);
-}
-
-#[test]
-fn edits_checkouts_stashes_and_restored_times_are_seen_at_once() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    sandbox.dir("repo/.waypost");
-    let ledger = repo.join(LEDGER);
-    // In place, with the same size, one right after the other.
-    for round in 0..20 {
-        sandbox.write(&ledger, line(1, &format!("{round:03}")));
-        assert_eq!(titles(&sandbox, &repo), [format!("{round:03}")]);
-    }
-    // With the old modification time restored.
-    let time = std::fs::metadata(&ledger).unwrap().modified().unwrap();
-    for round in 0..5 {
-        sandbox.write(&ledger, line(1, &format!("t{round:02}")));
-        std::fs::File::options().write(true).open(&ledger).unwrap().set_modified(time).unwrap();
-        assert_eq!(titles(&sandbox, &repo), [format!("t{round:02}")]);
-    }
-    sandbox.write(&ledger, line(1, "first"));
-    sandbox.git(&repo, ["add", "."]);
-    sandbox.git(&repo, ["commit", "-q", "-m", "first"]);
-    sandbox.git(&repo, ["checkout", "-q", "-b", "other"]);
-    sandbox.write(&ledger, line(1, "other"));
-    sandbox.git(&repo, ["commit", "-q", "-a", "-m", "other"]);
-    for _ in 0..3 {
-        sandbox.git(&repo, ["checkout", "-q", "-"]);
-        assert_eq!(titles(&sandbox, &repo), ["first"]);
-        sandbox.git(&repo, ["checkout", "-q", "-"]);
-        assert_eq!(titles(&sandbox, &repo), ["other"]);
-    }
-    sandbox.write(&ledger, line(1, "dirty"));
-    assert_eq!(titles(&sandbox, &repo), ["dirty"]);
-    sandbox.git(&repo, ["stash", "-q"]);
-    assert_eq!(titles(&sandbox, &repo), ["other"]);
-    sandbox.git(&repo, ["stash", "pop", "-q"]);
-    assert_eq!(titles(&sandbox, &repo), ["dirty"]);
-    sandbox.git(&repo, ["rm", "-qf", LEDGER]);
-    assert!(titles(&sandbox, &repo).is_empty());
 }
 
 #[test]

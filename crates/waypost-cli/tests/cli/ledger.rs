@@ -9,58 +9,6 @@ use crate::support::ledger::{LEDGER, add, at_once, ids, lines};
 use crate::support::sandbox;
 
 #[test]
-fn every_worktree_writes_the_main_ones_ledger() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    sandbox.git(&repo, ["worktree", "add", "-q", "../tree"]);
-    let id = add(&sandbox, &sandbox.path("tree"), &["From a worktree"]);
-    assert_eq!(ids(&sandbox, &repo, &["list"]), [id]);
-    assert_eq!(sandbox.git(&sandbox.path("tree"), ["status", "--porcelain"]), "");
-}
-
-#[test]
-fn the_life_of_an_issue() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let base = add(&sandbox, &repo, &["Lay the base", "-t", "feature", "-p", "P1", "-l", "core"]);
-    let next = add(&sandbox, &repo, &["Build on it", "--blocked-by", &base, "--parent", &base]);
-    assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&base));
-    let explained = sandbox.way(&repo, ["ready", "--explain", &next]).ok();
-    assert!(explained.stdout.contains(&format!("it is blocked by {base}")), "{}", explained.stdout);
-
-    let claimed = sandbox.way(&repo, ["claim", "--actor", "robot", "--json"]).data();
-    assert_eq!(
-        (claimed["id"].as_str(), claimed["assignee"].as_str(), claimed["status"].as_str()),
-        (Some(base.as_str()), Some("robot"), Some("in_progress"))
-    );
-    let _ = sandbox.way(&repo, ["claim", &base, "--actor", "robot"]).ok();
-    let run = sandbox.way(&repo, ["claim", &base, "--actor", "other"]).fails(4);
-    assert!(run.stderr.contains("is held by robot until"), "{}", run.stderr);
-    let run = sandbox.way(&repo, ["claim", &next]).fails(4);
-    assert!(run.stderr.contains("is not ready"), "{}", run.stderr);
-    let run = sandbox.way(&repo, ["claim"]).fails(6);
-    assert!(run.stderr.contains("nothing is ready"), "{}", run.stderr);
-    assert_eq!(sandbox.way(&repo, ["ready"]).code, 6);
-
-    let _ = sandbox.way(&repo, ["comment", &base, "half done", "--actor", "robot"]).ok();
-    let run = sandbox.way(&repo, ["close", &base, "--reason", "done"]).fails(4);
-    assert!(run.stderr.contains("is held by robot until"), "{}", run.stderr);
-    let _ = sandbox.way(&repo, ["close", &base, "--reason", "done", "--actor", "robot"]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&next));
-    assert_eq!(ids(&sandbox, &repo, &["list"]), std::slice::from_ref(&next));
-    assert_eq!(ids(&sandbox, &repo, &["list", "--all", "--label", "core"]), std::slice::from_ref(&base));
-    let _ = sandbox.way(&repo, ["reopen", &base]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&base));
-    let _ = sandbox.way(&repo, ["delete", &base, "--reason", "mistake"]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["list", "--all"]), std::slice::from_ref(&next));
-    assert_eq!(ids(&sandbox, &repo, &["ready"]), [next], "a deleted issue does not block");
-    let shown = sandbox.way(&repo, ["show", &base, "--json"]).data();
-    assert_eq!((shown["status"].as_str(), shown["comments"][0]["author"].as_str()), (Some("tombstone"), Some("robot")));
-    assert_eq!(shown["source_repo"], repo.to_str().unwrap());
-    assert!(!std::fs::read_to_string(repo.join(LEDGER)).unwrap().contains("source_repo"), "shown, and never stored");
-}
-
-#[test]
 fn b16_a_hundred_and_fifty_concurrent_adds_lose_no_issue() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -130,29 +78,6 @@ fn a_full_disk_leaves_the_ledger_as_it_was() {
     assert_eq!(run.code, 8, "{run:?}");
     assert!(run.stderr.contains("cannot write the ledger"), "{}", run.stderr);
     assert_eq!((after, left), (before, 1));
-}
-
-#[test]
-fn b22_an_existing_beads_ledger_is_used_in_place_and_keeps_its_fields() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    sandbox.dir("repo/.beads");
-    let ledger = repo.join(".beads/issues.jsonl");
-    let theirs = "{\"id\":\"bd-0\",\"title\":\"Theirs\",\"x\":{\"deep\": 1.50},\"compaction_level\":0}\n{\"_type\":\"memory\",\"key\":\"k\"}\nnot json\n";
-    sandbox.write(&ledger, theirs);
-    let _ = sandbox.way(&repo, ["update", "bd-0", "-p", "0"]).ok();
-    let id = add(&sandbox, &repo, &["Ours"]);
-    assert!(id.starts_with("bd-"), "{id}");
-    let found = lines(&ledger);
-    assert!(
-        found[0].starts_with("{\"id\":\"bd-0\",\"title\":\"Theirs\",\"priority\":0,")
-            && found[0].contains("\"x\":{\"deep\": 1.50},\"compaction_level\":0"),
-        "{}",
-        found[0]
-    );
-    assert!(found[1].contains(&id), "after the last issue");
-    assert_eq!(found[2..], ["{\"_type\":\"memory\",\"key\":\"k\"}", "not json"]);
-    assert!(!repo.join(".waypost").exists());
 }
 
 #[test]
@@ -229,56 +154,4 @@ fn a_concurrent_checkout_loses_no_line_of_either_side() {
         assert_eq!(theirs, if checkout.status.success() { 3000 } else { 2000 }, "round {round}");
         assert!(found.contains(&id), "round {round}: {id} was acknowledged and is gone");
     }
-}
-
-#[test]
-fn hostile_ledgers_do_no_harm() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    sandbox.dir("repo/.waypost");
-    let ledger = repo.join(LEDGER);
-    // A link that leads out of the repository.
-    let victim = sandbox.path("victim");
-    sandbox.write(&victim, "precious\n");
-    std::os::unix::fs::symlink(&victim, &ledger).unwrap();
-    let _ = sandbox.way(&repo, ["add", "x"]).fails(7);
-    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "precious\n");
-    std::fs::remove_file(&ledger).unwrap();
-    // A link that stays inside is followed.
-    std::os::unix::fs::symlink("../real.jsonl", &ledger).unwrap();
-    sandbox.write(repo.join("real.jsonl"), "");
-    let id = add(&sandbox, &repo, &["x"]);
-    assert!(ledger.is_symlink() && lines(&repo.join("real.jsonl"))[0].contains(&id));
-    std::fs::remove_file(&ledger).unwrap();
-    // Paths that are not regular files.
-    for make in [["mkfifo"], ["mkdir"]] {
-        sandbox.command(make[0], &repo).arg(&ledger).status().unwrap();
-        let _ = sandbox.way(&repo, ["list"]).fails(8);
-        let _ = sandbox.way(&repo, ["add", "x"]).fails(8);
-        sandbox.command("rm", &repo).arg("-rf").arg(&ledger).status().unwrap();
-    }
-    // A line with very many keys, and numbers that fit no numeric type.
-    let keys = (0..60_000).map(|number| format!(",\"k{number}\":0")).collect::<Vec<_>>().concat();
-    sandbox.write(
-        &ledger,
-        format!("{{\"id\":\"a-1\",\"big\":123456789012345678901234567890,\"f\":1.10{keys}}}\nnonsense\n"),
-    );
-    let run = sandbox.way(&repo, ["show", "a-1", "--json"]);
-    assert!(run.stdout.contains("\"big\":123456789012345678901234567890,\"f\":1.10,"), "numbers keep their spelling");
-    assert!(run.stdout.contains("1 line of the ledger cannot be read"), "the warning is part of the JSON answer");
-    let run = sandbox.way(&repo, ["show", "a-2"]).fails(3);
-    assert!(run.stderr.contains("hint: 1 line of the ledger cannot be read: way doctor"), "{}", run.stderr);
-    // A line too long to be read back is not written.
-    let before = std::fs::read(&ledger).unwrap();
-    let mut command = sandbox.way_command(&repo);
-    let mut child = command
-        .args(["update", "a-1", "-d", "-"])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let _ = std::io::Write::write_all(&mut child.stdin.take().unwrap(), &vec![b'x'; 17_000_000]);
-    assert_eq!(child.wait().unwrap().code(), Some(2));
-    assert!(std::fs::read(&ledger).unwrap() == before);
 }

@@ -3,17 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use waypost_testkit::{Run, Sandbox, postgres_url};
+use waypost_testkit::{Run, Sandbox};
 
 use crate::support::jobs::Shop;
 use crate::support::sandbox;
 
 const WAY: &str = env!("CARGO_BIN_EXE_way");
-
-/// The stores that must all give the same answers, as values of `WAYPOST_DB`.
-fn stores(sandbox: &Sandbox) -> [String; 3] {
-    [String::new(), sandbox.path("shared.db").to_str().unwrap().to_owned(), postgres_url()]
-}
 
 /// Runs a command in a store.
 #[track_caller]
@@ -30,16 +25,6 @@ fn start(sandbox: &Sandbox, dir: &Path, store: &str, name: &str, further: &[&str
     let _ = way(sandbox, dir, store, &[&args, further].concat()).ok();
 }
 
-/// Claims without a name, and returns the name of the task; none if there is none.
-#[track_caller]
-fn claimed(sandbox: &Sandbox, dir: &Path, store: &str, further: &[&str]) -> Option<String> {
-    let run = way(sandbox, dir, store, &[&["task", "claim", "--agent", "ann", "--json"], further].concat());
-    match run.code {
-        6 => None,
-        _ => Some(run.data()["task"]["name"].as_str().unwrap().to_owned()),
-    }
-}
-
 /// Returns the values of a field in a list.
 #[track_caller]
 fn listed(sandbox: &Sandbox, dir: &Path, store: &str, field: &str, args: &[&str]) -> Vec<String> {
@@ -50,70 +35,29 @@ fn listed(sandbox: &Sandbox, dir: &Path, store: &str, field: &str, args: &[&str]
     values
 }
 
-/// A repository with a worktree `topic`, in which a commit is made.
-fn with_topic(sandbox: &Sandbox) -> (PathBuf, PathBuf) {
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["worktree", "add", "topic", "../topic"]).ok();
-    (repo, sandbox.path("topic"))
-}
-
 #[test]
-fn a_claim_in_the_main_worktree_never_takes_what_a_linked_worktree_planned_for_itself() {
+fn a_list_says_which_repository_and_which_worktrees_its_records_are_of() {
     let sandbox = sandbox();
-    let (repo, topic) = with_topic(&sandbox);
-    for store in stores(&sandbox) {
-        start(&sandbox, &topic, &store, "own", &[]);
-        assert_eq!(claimed(&sandbox, &repo, &store, &[]), None, "{store}");
-        let refused = way(&sandbox, &repo, &store, &["task", "claim", "--agent", "ann"]).fails(6);
-        assert!(refused.stderr.contains("1 task is of worktree topic: --worktree topic"), "{}", refused.stderr);
-        let _ = way(&sandbox, &repo, &store, &["task", "next"]).fails(6);
-        assert_eq!(listed(&sandbox, &topic, &store, "name", &["task", "next"]), ["own"]);
-        assert_eq!(claimed(&sandbox, &repo, &store, &["--worktree", "topic"]).as_deref(), Some("own"));
+    let (one, two) = (sandbox.git_repo("one"), sandbox.git_repo("two"));
+    let store = sandbox.path("shared.db");
+    let store = store.to_str().unwrap();
+    start(&sandbox, &one, store, "one", &["--only-here"]);
+    start(&sandbox, &two, store, "two", &["--shared"]);
+    let run = |args: &[&str]| way(&sandbox, &one, store, args);
+    let _ = run(&["workflow", "create", "x", "--shared", "--only-here"]).fails(2);
+    let all = run(&["task", "list"]).ok().stdout;
+    assert!(all.lines().next().unwrap().contains("REPOSITORY"), "{all}");
+    let kept = run(&["workflow", "show", "one"]).ok().stdout;
+    assert!(kept.contains("its worktree only"), "{kept}");
+    assert_eq!(listed(&sandbox, &one, store, "name", &["task", "list", "--here"]), ["one"]);
+    for list in [["task", "list"], ["workflow", "list"], ["task", "next"]] {
+        let filtered = listed(&sandbox, &one, store, "name", &[&list[..], &["--repo", "../two"]].concat());
+        assert_eq!(filtered, ["two"], "{list:?}");
     }
-}
-
-#[test]
-fn work_of_the_main_worktree_and_shared_work_are_open_to_every_worktree() {
-    let sandbox = sandbox();
-    let (repo, topic) = with_topic(&sandbox);
-    for store in stores(&sandbox) {
-        start(&sandbox, &repo, &store, "open", &[]);
-        start(&sandbox, &repo, &store, "kept", &["--only-here"]);
-        start(&sandbox, &topic, &store, "own", &[]);
-        start(&sandbox, &topic, &store, "given", &["--shared"]);
-        let _ = way(&sandbox, &repo, &store, &["workflow", "create", "x", "--shared", "--only-here"]).fails(2);
-        let next = |dir: &Path| {
-            let data = way(&sandbox, dir, &store, &["task", "next", "--json"]).data();
-            let name = |task: &Value| task["name"].as_str().unwrap().to_owned();
-            data.as_array().unwrap().iter().map(name).collect::<Vec<_>>()
-        };
-        let (main, linked) = (next(&repo), next(&topic));
-        assert_eq!((main.len(), main[2].as_str()), (3, "given"), "its own work comes first in {store}: {main:?}");
-        assert!(main.contains(&"open".to_owned()) && main.contains(&"kept".to_owned()), "{store}: {main:?}");
-        assert_eq!((linked.len(), linked[2].as_str()), (3, "open"), "its own work comes first in {store}: {linked:?}");
-        assert!(linked.contains(&"own".to_owned()) && linked.contains(&"given".to_owned()), "{store}: {linked:?}");
-        assert_eq!(listed(&sandbox, &topic, &store, "name", &["task", "list", "--here"]), ["given", "open", "own"]);
-        assert_eq!(listed(&sandbox, &topic, &store, "name", &["task", "list"]).len(), 4);
-        let taken = claimed(&sandbox, &topic, &store, &[]).unwrap();
-        assert!(["own", "given"].contains(&taken.as_str()), "{store}: {taken}");
-        let shown = way(&sandbox, &repo, &store, &["workflow", "show", "kept"]).ok();
-        assert!(shown.stdout.contains("its worktree only"), "{}", shown.stdout);
-    }
-}
-
-#[test]
-fn a_template_and_an_epic_follow_the_same_rule() {
-    let sandbox = sandbox();
-    let (repo, topic) = with_topic(&sandbox);
-    sandbox.write(sandbox.path("t.txt"), "step: Do it\n");
-    let _ = sandbox.way(&repo, ["template", "save", "t", "--plan", sandbox.path("t.txt").to_str().unwrap()]).ok();
-    let reach = |dir: &Path, args: &[&str]| sandbox.way(dir, [args, &["--json"]].concat()).data()["reach"].clone();
-    assert_eq!(reach(&topic, &["template", "apply", "t", "--name", "one"]), "worktree");
-    assert_eq!(reach(&topic, &["template", "apply", "t", "--name", "two", "--shared"]), "repository");
-    assert_eq!(reach(&repo, &["template", "apply", "t", "--name", "three"]), "repository");
-    let epic = sandbox.way(&repo, ["add", "Epic", "-t", "epic", "--json"]).data()["id"].as_str().unwrap().to_owned();
-    let _ = sandbox.way(&repo, ["add", "Part", "--parent", &epic]).ok();
-    assert_eq!(reach(&repo, &["workflow", "from-issue", &epic, "--only-here"]), "worktree");
+    let shown = run(&["task", "show", "two"]).ok().stdout;
+    assert!(shown.lines().any(|line| line.starts_with("repository") && line.ends_with("two")), "{shown}");
+    let claimed = run(&["task", "claim", "--repo", "all", "--workflow", "two", "--agent", "ann", "--json"]).data();
+    assert_eq!(claimed["task"]["repository"], "two");
 }
 
 /// A shop whose repository has a worktree `topic` with a commit of its own.
@@ -264,91 +208,6 @@ fn a_job_whose_workspace_is_gone_says_so() {
     let cleaned = shop.way(["job", "list", "--json"]).data()[0].clone();
     assert_eq!(cleaned["workspace_status"], "removed");
     assert!(shop.way(["job", "show", cleaned["id"].as_str().unwrap()]).ok().stdout.contains("(removed)"));
-}
-
-/// Two repositories in one store, each with a workflow of its name.
-fn two(sandbox: &Sandbox, store: &str) -> (PathBuf, PathBuf) {
-    let number = sandbox.path(".").read_dir().unwrap().count();
-    let (one, two) = (sandbox.git_repo(format!("{number}/one")), sandbox.git_repo(format!("{number}/two")));
-    start(sandbox, &one, store, "one", &[]);
-    start(sandbox, &two, store, "two", &[]);
-    (one, two)
-}
-
-#[test]
-fn in_a_shared_store_an_agent_gets_work_of_the_repository_it_is_in() {
-    let sandbox = sandbox();
-    let [_, file, server] = stores(&sandbox);
-    for store in [file, server] {
-        let (one, two) = two(&sandbox, &store);
-        assert_eq!(claimed(&sandbox, &one, &store, &[]).as_deref(), Some("one"), "{store}");
-        let refused = way(&sandbox, &one, &store, &["task", "claim", "--agent", "ann"]).fails(6);
-        assert!(refused.stderr.contains("1 task is of repository two: --repo two"), "{}", refused.stderr);
-        for name in ["two", "../two", two.to_str().unwrap(), "all"] {
-            let next = listed(&sandbox, &one, &store, "name", &["task", "next", "--repo", name]);
-            assert_eq!(next, ["two"], "{name}");
-        }
-        assert_eq!(claimed(&sandbox, &one, &store, &["--repo", "all"]).as_deref(), Some("two"));
-        let _ = way(&sandbox, &one, &store, &["task", "claim", "--agent", "ann", "--repo", "none"]).fails(3);
-    }
-}
-
-#[test]
-fn tasks_of_a_shared_store_name_their_repository_and_can_be_filtered_by_it() {
-    let sandbox = sandbox();
-    let [_, file, server] = stores(&sandbox);
-    for store in [file, server] {
-        let (one, two) = two(&sandbox, &store);
-        let run = |args: &[&str]| way(&sandbox, &one, &store, args);
-        let all = run(&["task", "list"]).ok().stdout;
-        assert!(all.lines().next().unwrap().contains("REPOSITORY"), "{all}");
-        for lists in [["task", "list"], ["workflow", "list"]] {
-            assert_eq!(listed(&sandbox, &one, &store, "name", &lists), ["one", "two"]);
-            let filtered = listed(&sandbox, &one, &store, "name", &[&lists[..], &["--repo", "../two"]].concat());
-            assert_eq!(filtered, ["two"], "{lists:?}");
-        }
-        let data = run(&["task", "list", "--repo", "two", "--json"]).data();
-        assert_eq!((&data[0]["repository"], &data[0]["worktree"]["path"]), (&json!("two"), &json!(two)));
-        assert!(
-            run(&["task", "show", "two"])
-                .ok()
-                .stdout
-                .lines()
-                .any(|line| line.starts_with("repository") && line.ends_with("two"))
-        );
-        let _ = run(&["task", "show", "two", "--repo", "."]).fails(3);
-        let context = run(&["context", "two", "--repo", "two"]).ok().stdout;
-        assert!(context.contains("Repository: two"), "{context}");
-        let _ = run(&["context", "two", "--repo", "one"]).fails(3);
-        let claimed = way(&sandbox, &one, &store, &["task", "claim", "two", "--repo", "../two", "--agent", "ann"]).ok();
-        assert!(claimed.stdout.contains("Repository: two"), "{}", claimed.stdout);
-        assert_eq!(listed(&sandbox, &one, &store, "name", &["agent", "list", "--repo", "one"]), ["ann"]);
-        let none = run(&["agent", "list", "--repo", "two", "--json"]).data();
-        assert_eq!(none, json!([]));
-    }
-}
-
-#[test]
-fn repositories_of_a_workflow_are_named_by_relative_paths_added_and_removed() {
-    let sandbox = sandbox();
-    let (one, two) = (sandbox.git_repo("one"), sandbox.git_repo("two"));
-    let run = |args: &[&str]| sandbox.way(&one, [&["--global", "--quiet"], args].concat());
-    let names = |args: &[&str]| {
-        let data = run(&[args, &["--json"]].concat()).data();
-        data.as_array().unwrap().iter().map(|one| one["name"].as_str().unwrap().to_owned()).collect::<Vec<_>>()
-    };
-    let _ = run(&["workflow", "create", "w", "--repo-of", ".", "--repo-of", "../two"]).ok();
-    assert_eq!(names(&["workflow", "repos", "w"]), ["one", "two"]);
-    let _ = run(&["workflow", "add-task", "w", "here", "--repo-of", "."]).ok();
-    assert_eq!(names(&["workflow", "repos", "w", "--remove", "../two"]), ["one"]);
-    assert_eq!(names(&["workflow", "repos", "w", "--add", "../two"]), ["one", "two"]);
-    let refused = run(&["workflow", "repos", "w", "--remove", "."]).fails(7);
-    assert!(refused.stderr.contains("task here works there"), "{}", refused.stderr);
-    let _ = run(&["workflow", "repos", "w", "--remove", "../three"]).fails(3);
-    sandbox.write(one.join("plan.json"), json!({ "tasks": [{ "name": "x", "repository": "../two" }] }).to_string());
-    let _ = run(&["workflow", "create", "v", "--repo-of", ".", "--repo-of", "two", "--plan", "plan.json"]).ok();
-    assert_eq!(run(&["task", "show", "x", "--json"]).data()["repository"], "two");
-    assert!(two.join(".git").exists());
 }
 
 #[test]

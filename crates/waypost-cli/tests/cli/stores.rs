@@ -1,10 +1,12 @@
 //! The store's file: created on demand, private, intact, never mixed with another.
 
-use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
-use std::path::Path;
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::path::{Path, PathBuf};
 
 use serde_json::Value;
+use waypost_testkit::Sandbox;
 
+use crate::support::ledger::add;
 use crate::support::stores::events;
 use crate::support::{sandbox, text};
 
@@ -22,18 +24,6 @@ fn fingerprint(dir: &Path) -> Vec<(String, Vec<u8>, i64, i64)> {
         .collect();
     files.sort();
     files
-}
-
-#[test]
-fn a5_trials_with_a_scratch_store_leave_the_real_one_alone() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "3"]).ok();
-    let before = fingerprint(&repo.join(".git/waypost"));
-    let _ = sandbox.way(&repo, ["--db", "../scratch.db", "db", "probe", "--writes", "3"]).ok();
-    let _ = sandbox.way(&repo, ["--db", "../scratch.db", "db", "vacuum"]).ok();
-    let _ = sandbox.way(&repo, ["--global", "db", "probe"]).ok();
-    assert_eq!(fingerprint(&repo.join(".git/waypost")), before);
 }
 
 #[test]
@@ -101,23 +91,17 @@ fn a9_other_stores_are_left_alone() {
     let _ = sandbox.way(&repo, ["--global", "db", "probe"]).ok();
     let old = sandbox.dir("home/.agentos");
     sandbox.write(old.join("issue_workflow.db"), "a database of another program");
-    let before = (fingerprint(&sandbox.path("home/.waypost")), fingerprint(&old));
+    let global = || {
+        let mut files = fingerprint(&sandbox.path("home/.waypost"));
+        // The register names the store of the repository, too.
+        files.retain(|(name, ..)| name != "stores");
+        files
+    };
+    let before = (global(), fingerprint(&old));
     for command in [vec!["status"], vec!["db", "probe"], vec!["init"], vec!["db", "vacuum"], vec!["doctor", "--fix"]] {
         let _ = sandbox.way(&repo, &command).ok();
     }
-    assert_eq!((fingerprint(&sandbox.path("home/.waypost")), fingerprint(&old)), before);
-}
-
-#[test]
-fn a10_work_continues_in_an_older_store_that_is_named() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let old = sandbox.path("old.db");
-    let _ = sandbox.way(&repo, ["--db", text(&old), "db", "probe", "--writes", "5"]).ok();
-    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "1"]).ok();
-    let variables = [("WAYPOST_DB", old.as_os_str())];
-    let run = sandbox.way_with(&repo, &variables, ["db", "probe", "--writes", "1"]).ok();
-    assert!(run.stdout.starts_with("event 8 on disk"), "after the 7 that were there: {}", run.stdout);
+    assert!((global(), fingerprint(&old)) == before);
 }
 
 #[test]
@@ -174,63 +158,6 @@ fn g9_two_names_for_one_file_mean_one_lock() {
 }
 
 #[test]
-fn files_are_for_their_owner_alone() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["db", "probe"]).ok();
-    let _ = sandbox.way(&repo, ["--global", "db", "probe"]).ok();
-    let _ = sandbox.way(&repo, ["db", "backup", "../backup.db"]).ok();
-    let mode = |path: &Path| std::fs::metadata(path).unwrap().permissions().mode() & 0o777;
-    for dir in [repo.join(".git/waypost"), sandbox.path("home/.waypost")] {
-        assert_eq!(mode(&dir), 0o700);
-        for entry in std::fs::read_dir(dir).unwrap() {
-            let path = entry.unwrap().path();
-            assert_eq!(mode(&path), if path.is_dir() { 0o700 } else { 0o600 }, "{}", path.display());
-        }
-    }
-    assert_eq!(mode(&sandbox.path("backup.db")), 0o600);
-
-    let state = repo.join(".git/waypost/state.db");
-    std::fs::set_permissions(&state, std::fs::Permissions::from_mode(0o644)).unwrap();
-    let found = |args: &[&str]| -> Value {
-        let findings = sandbox.way(&repo, args).data();
-        findings.as_array().unwrap().iter().find(|finding| finding["check"] == "permissions").unwrap()["verdict"]
-            .clone()
-    };
-    assert_eq!(found(&["doctor", "--json"]), "warning");
-    assert_eq!(found(&["doctor", "--json", "--fix"]), "fixed");
-    assert_eq!(mode(&state), 0o600);
-    assert_eq!(found(&["doctor", "--json"]), "ok");
-}
-
-#[test]
-fn a_store_deleted_between_commands_is_created_again() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["status"]).ok();
-    let id = sandbox.way(&repo, ["where", "--json"]).data()["worktree"]["id"].clone();
-    for file in ["state.db", "state.db-wal", "state.db-shm"] {
-        std::fs::remove_file(repo.join(".git/waypost").join(file)).unwrap();
-    }
-    assert_eq!(events(&sandbox, &repo), 2);
-    assert_eq!(sandbox.way(&repo, ["where", "--json"]).data()["worktree"]["id"], id, "the worktree keeps its id");
-}
-
-#[test]
-fn a_store_moved_away_without_its_log_is_not_created_again() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "5"]).ok();
-    let private = repo.join(".git/waypost");
-    std::fs::rename(private.join("state.db"), sandbox.path("away.db")).unwrap();
-    let run = sandbox.way(&repo, ["db", "probe"]).fails(8);
-    assert!(run.stderr.contains("is not there, but its log is"), "{}", run.stderr);
-    assert!(private.join("state.db-wal").exists() && !private.join("state.db").exists());
-    std::fs::rename(sandbox.path("away.db"), private.join("state.db")).unwrap();
-    assert_eq!(events(&sandbox, &repo), 7, "after the files are restored, nothing is lost");
-}
-
-#[test]
 #[cfg(target_os = "linux")]
 fn a_program_that_waited_through_an_upgrade_does_not_write() {
     let sandbox = sandbox();
@@ -252,7 +179,7 @@ fn a_program_that_waited_through_an_upgrade_does_not_write() {
         locks.lines().any(|line| line.contains("->") && line.contains(&format!(" {pid} ")))
     };
     while !is_waiting(child.id()) && child.try_wait().unwrap().is_none() {
-        std::thread::yield_now();
+        waypost_testkit::pause();
     }
     let newer = rusqlite::Connection::open(private.join("state.db")).unwrap();
     newer.pragma_update(None, "user_version", 999).unwrap();
@@ -267,10 +194,7 @@ fn a_program_that_waited_through_an_upgrade_does_not_write() {
 /// a checkpoint of an agent that stopped, with agents, a message, a template and a job.
 const SCHEMA_7: &str = include_str!("../fixtures/schema-7.sql");
 
-#[test]
-fn p33_a_store_of_an_earlier_version_is_opened_and_its_work_continues() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
+fn old_store(sandbox: &Sandbox) -> PathBuf {
     let path = sandbox.path("old.db");
     let old = rusqlite::Connection::open(&path).unwrap();
     // The dump is ordered by name, not by reference.
@@ -278,7 +202,60 @@ fn p33_a_store_of_an_earlier_version_is_opened_and_its_work_continues() {
     old.execute_batch(SCHEMA_7).unwrap();
     old.pragma_update(None, "application_id", 0x5761_7950).unwrap();
     old.pragma_update(None, "user_version", 7).unwrap();
-    drop(old);
+    path
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn f58_a_migration_that_is_killed_before_any_write_leaves_a_whole_store() {
+    const WRITES: &str = "pwrite64,write,ftruncate,fsync,fdatasync,unlink,rename";
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let old = std::fs::read(old_store(&sandbox)).unwrap();
+    let path = sandbox.path("killed.db");
+    let traced = |options: &[&str]| {
+        for file in ["", "-wal", "-shm", "-journal", "-gate"] {
+            let _ = std::fs::remove_file(format!("{}{file}", path.display()));
+        }
+        sandbox.write(&path, &old);
+        let way = sandbox.way_command(&repo);
+        let mut strace = sandbox.command(waypost_testkit::strace(), &repo);
+        strace
+            .args(["-f", "-qq", "-o"])
+            .arg(sandbox.path("trace"))
+            .args(["-e", &format!("trace={WRITES}")])
+            .args(options);
+        strace.arg(way.get_program()).args(way.get_args()).args(["--db", text(&path), "db", "probe", "--writes", "1"]);
+        strace.output().unwrap().status
+    };
+    assert!(traced(&[]).success());
+    let mut calls = std::collections::BTreeMap::<String, usize>::new();
+    for line in std::fs::read_to_string(sandbox.path("trace")).unwrap().lines() {
+        let name = line.split(' ').find_map(|word| word.split_once('(')).map_or("", |(name, _)| name);
+        if WRITES.split(',').any(|write| write == name) {
+            *calls.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    let mut killed = 0;
+    for (name, count) in calls {
+        for number in (1..=count).step_by(count.div_ceil(12)) {
+            let status = traced(&["-e", &format!("inject={name}:signal=SIGKILL:when={number}")]);
+            killed += usize::from(!status.success());
+            let way = |args: &[&str]| sandbox.way(&repo, [&["--db", text(&path)], args].concat());
+            assert_eq!(way(&["db", "check", "--json"]).data()["ok"], true, "{name} {number}");
+            let tasks = way(&["workflow", "show", "release", "--json"]).data()["tasks"].clone();
+            assert_eq!(tasks.as_array().unwrap().len(), 3, "{name} {number}: {tasks}");
+            let _ = way(&["db", "probe", "--writes", "1"]).ok();
+        }
+    }
+    assert!(killed >= 15, "{killed}");
+}
+
+#[test]
+fn p33_a_store_of_an_earlier_version_is_opened_and_its_work_continues() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let path = old_store(&sandbox);
     let data = |args: &[&str]| -> Value {
         let mut command = sandbox.way_command(&repo);
         // A later time than that of the store's last event.
@@ -342,21 +319,6 @@ fn a_ledger_of_an_earlier_version_is_read_and_a_change_keeps_the_other_lines_as_
 }
 
 #[test]
-fn reading_does_not_wait_for_a_writer() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["status"]).ok();
-    sandbox.git(&repo, ["worktree", "add", "-q", "../tree"]);
-    let gate = std::fs::OpenOptions::new().write(true).open(repo.join(".git/waypost/state.db-gate")).unwrap();
-    gate.lock().unwrap();
-    let tree = sandbox.path("tree");
-    let status = sandbox.way(&tree, ["status", "--json"]).data();
-    assert_eq!(status["store"]["events"], 2);
-    gate.unlock().unwrap();
-    assert_eq!(events(&sandbox, &tree), 3, "the next command records the worktree");
-}
-
-#[test]
 fn a_named_store_that_does_not_exist_is_an_error_for_every_command_that_reads() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -395,4 +357,54 @@ fn a_named_store_that_does_not_exist_is_an_error_for_every_command_that_reads() 
     assert_eq!(listed[0]["name"], "w");
     // The default store needs no command that writes first.
     let _ = sandbox.way(&repo, ["workflow", "list", "--json"]).data();
+}
+
+#[test]
+fn a_store_that_vanished_is_not_replaced_by_an_empty_one() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    for store in ["disk/team.db", "repo/.git/waypost/state.db", "home/.waypost/state.db"] {
+        let store = sandbox.path(store);
+        sandbox.dir(store.parent().unwrap());
+        let named = ["--db", store.to_str().unwrap()];
+        let flags: &[&str] = match store.to_str().unwrap() {
+            path if path.contains("disk") => &named,
+            path if path.contains("home") => &["--global"],
+            _ => &[],
+        };
+        let way = |args: &[&str]| sandbox.way(&repo, [args, flags].concat());
+        assert_eq!(way(&["workflow", "create", "kept"]).code, 0);
+        let away = sandbox.dir("away");
+        for file in ["", "-wal", "-shm"] {
+            let name = format!("{}{file}", store.file_name().unwrap().to_str().unwrap());
+            let _ = std::fs::rename(store.with_file_name(&name), away.join(&name));
+        }
+        for command in [
+            &["workflow", "list"][..],
+            &["workflow", "create", "lost"],
+            &["status"],
+            &["agent", "register", "ann"],
+            &["db", "info"],
+            &["serve", "--port", "0"],
+        ] {
+            let run = way(command).fails(8);
+            assert!(run.stderr.contains("is gone") && run.stderr.contains("way init"), "{command:?}: {}", run.stderr);
+            assert!(!store.exists(), "{command:?}");
+        }
+        // Issues need no store.
+        add(&sandbox, &repo, &["Still possible"]);
+        let _ = way(&["init"]);
+        assert!(store.exists());
+        assert!(!way(&["workflow", "list", "--all"]).stdout.contains("kept"));
+        for file in ["", "-wal", "-shm"] {
+            let name = format!("{}{file}", store.file_name().unwrap().to_str().unwrap());
+            let _ = std::fs::remove_file(store.with_file_name(&name));
+            let _ = std::fs::rename(away.join(&name), store.with_file_name(&name));
+        }
+        assert!(way(&["workflow", "list", "--all"]).ok().stdout.contains("kept"));
+    }
+    // A repository that is cloned again has never had a store.
+    std::fs::rename(&repo, sandbox.path("former")).unwrap();
+    sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["status"]).ok();
 }

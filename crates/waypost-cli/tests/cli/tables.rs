@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use waypost_testkit::{Run, Sandbox};
+use waypost_testkit::{Run, Sandbox, until};
 
-use crate::support::jobs::until;
 use crate::support::sandbox;
 
 const LONG_TITLE: &str =
@@ -92,7 +91,7 @@ fn an_empty_list_says_what_to_do_next_and_json_does_not() {
     for (command, next) in [
         ("list", "way add"),
         ("label list", "way label add"),
-        ("blocked", "way ready"),
+        ("blocked", "way add"),
         ("workflow list", "way workflow create"),
         ("task list", "way workflow create"),
         ("job list", "way job start"),

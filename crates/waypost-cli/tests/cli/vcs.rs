@@ -94,6 +94,12 @@ fn state_is_found_again_when_jj_and_git_are_separated_or_colocated() {
     let _ = sandbox.way(&repo, ["db", "probe", "--writes", "3"]).ok();
     sandbox.jj(&repo, ["git", "colocation", "disable"]);
     assert!(!repo.join(".git").exists());
+    // Jj moved the directory. The user tells that it is the same.
+    let adopt = |dir: &Path| {
+        let _ = sandbox.way(dir, ["status"]).fails(7);
+        let _ = sandbox.way(dir, ["init", "--adopt"]).ok();
+    };
+    adopt(&repo);
     assert_eq!((id(&sandbox, &repo), events(&repo)), (main.clone(), Some(5)));
     sandbox.jj(&repo, ["git", "colocation", "enable"]);
     assert_eq!((id(&sandbox, &repo), events(&repo)), (main, Some(5)));
@@ -107,6 +113,7 @@ fn state_is_found_again_when_jj_and_git_are_separated_or_colocated() {
     let jj_first = sandbox.jj_repo("jj-first", false);
     let before = id(&sandbox, &jj_first);
     sandbox.jj(&jj_first, ["git", "colocation", "enable"]);
+    adopt(&jj_first);
     assert_eq!((id(&sandbox, &jj_first), events(&jj_first)), (before, Some(2)));
 }
 
@@ -219,6 +226,7 @@ fn a_worktree_whose_repository_moved_gets_a_hint_how_to_repair_it() {
     let run = sandbox.way(&tree, ["status"]).fails(8);
     assert!(run.stderr.contains("git worktree repair"), "{}", run.stderr);
     sandbox.git(&sandbox.path("moved"), ["worktree", "repair", text(&tree)]);
+    let _ = sandbox.way(&tree, ["init", "--adopt"]).ok();
     assert_eq!(id(&sandbox, &tree), before);
     for content in ["", "nonsense", "gitdir: \n", "gitdir: /nonexistent\n"] {
         sandbox.write(tree.join(".git"), content);

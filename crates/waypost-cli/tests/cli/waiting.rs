@@ -33,7 +33,7 @@ fn until_it_waits(child: &mut Child) {
         if begun.elapsed() > Duration::from_secs(2) {
             return;
         }
-        std::thread::yield_now();
+        waypost_testkit::pause();
     }
 }
 
@@ -76,7 +76,7 @@ fn exactly_one_of_several_waiting_agents_gets_a_new_task() {
             break first;
         }
         assert!(since.elapsed() < MAX_DELAY);
-        std::thread::yield_now();
+        waypost_testkit::pause();
     };
     let claimed = ended(waiters.remove(first), since).data();
     assert_eq!(claimed["task"]["name"], "b");
@@ -110,6 +110,27 @@ fn a_wait_that_times_out_exits_with_6() {
     let since = Instant::now();
     let _ = ended(waiting(&team, "task claim a --agent bob --wait"), since).fails(4);
     let _ = team.way("task claim a --timeout 1s").fails(2);
+}
+
+#[test]
+fn a_wait_for_what_cannot_happen_ends_at_once_and_says_why() {
+    let team = Team::with("a: one\n  max_attempts: 1\nb: two\n  needs: a\nc: three\n");
+    let says = |line: &str, wanted: &str| {
+        let error = team.refused(4, line);
+        assert!(error["message"].as_str().unwrap().contains(wanted), "{line}: {error}");
+    };
+    let _ = team.data("task claim c --agent bob");
+    let _ = team.data("task ask c 'blue or green?' --agent bob");
+    says("task wait c", "blue or green?");
+    let _ = team.data("task answer c green");
+    let _ = team.data("task skip c");
+    let _ = team.data("task claim a --agent ann");
+    let _ = team.data("task fail a --agent ann --error 'no luck'");
+    says("task wait a", "no luck");
+    says("workflow wait w", "a is dead, and nothing else can run");
+    let _ = team.fed("workflow create v --plan - --start --json", "a: one\n").data();
+    let _ = team.data("workflow cancel v --reason 'another way was found'");
+    says("workflow wait v", "another way was found");
 }
 
 #[test]

@@ -1,12 +1,14 @@
 //! The changes to an issue. Each sets all fields that belong together, and `updated_at`.
 
+use std::collections::HashSet;
+
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
 use super::issue::Issue;
 use super::record::Record;
-use super::vocabulary::{Category, DependencyKind, Statuses};
+use super::vocabulary::{Category, DependencyKind, Statuses, name, words};
 use crate::error::{Error, Result};
 use crate::seeded::seeded_bug;
 use crate::time::Timestamp;
@@ -96,8 +98,8 @@ pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Aut
         ("acceptance_criteria", &edit.acceptance_criteria),
         ("notes", &edit.notes),
         ("issue_type", &edit.issue_type),
-        ("assignee", &edit.assignee),
-        ("owner", &edit.owner),
+        ("assignee", &edit.assignee.as_deref().map(|text| name(text, author.name).to_owned())),
+        ("owner", &edit.owner.as_deref().map(|text| name(text, author.name).to_owned())),
         ("external_ref", &edit.external_ref),
     ] {
         match value.as_deref() {
@@ -131,8 +133,8 @@ pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Aut
     if let Some(parent) = &edit.parent_id {
         set_parent(record, parent)?;
     }
-    if let Some(status) = &edit.status {
-        if statuses.category(status) == Category::Deleted {
+    if let Some(status) = edit.status.as_deref().map(|status| statuses.spelled(status)) {
+        if statuses.category(&status) == Category::Deleted {
             return Err(Error::invalid(format!("{status} cannot be set as a status")).hint("use way delete"));
         }
         let current = Issue::read(record).map_or(Category::Active, |(issue, _)| statuses.category(&issue.status));
@@ -141,7 +143,7 @@ pub fn update(record: &mut Record, edit: &Edit, statuses: &Statuses, author: Aut
                 Error::conflict("the issue is deleted, so its status cannot be set").hint("use way reopen first")
             );
         }
-        set_status(record, status, statuses, author)?;
+        set_status(record, &status, statuses, author)?;
     }
     touch(record, author)
 }
@@ -237,24 +239,36 @@ pub fn comment(record: &mut Record, id: &str, text: &str, author: Author<'_>) ->
 
 /// Adds a dependency on another issue. Returns false if it exists already. The caller checks for cycles.
 pub fn depend(record: &mut Record, on: &str, kind: DependencyKind, author: Author<'_>) -> Result<bool> {
-    let issue = read(record)?;
     if kind == DependencyKind::ParentChild {
-        let is_new = issue.parent_id.as_deref() != Some(on);
+        let is_new = read(record)?.parent_id.as_deref() != Some(on);
         set_parent(record, on)?;
         touch(record, author)?;
         return Ok(is_new);
     }
-    if issue.dependencies.iter().any(|edge| edge.depends_on_id == on && edge.kind == Some(kind)) {
+    depend_on_all(record, &[on.to_owned()], kind, author)
+}
+
+/// Adds dependencies on other issues, each once. Returns false if all of them exist already. The caller checks for cycles.
+pub fn depend_on_all(record: &mut Record, on: &[String], kind: DependencyKind, author: Author<'_>) -> Result<bool> {
+    let issue = read(record)?;
+    let same = issue.dependencies.iter().filter(|edge| edge.kind == Some(kind));
+    let mut known: HashSet<&str> = same.map(|edge| edge.depends_on_id.as_str()).collect();
+    let new: Vec<&String> = on.iter().filter(|on| known.insert(on)).collect();
+    if new.is_empty() {
         return Ok(false);
     }
-    let edge = json!({
-        "issue_id": issue.id,
-        "depends_on_id": on,
-        "type": kind.as_str(),
-        "created_at": author.now.to_string(),
-        "created_by": author.name,
-    });
-    append(record, "dependencies", &edge.to_string())?;
+    let edge = |on: &String| {
+        let edge = json!({
+            "issue_id": issue.id,
+            "depends_on_id": on,
+            "type": kind.as_str(),
+            "created_at": author.now.to_string(),
+            "created_by": author.name,
+        });
+        edge.to_string()
+    };
+    let edges: Vec<String> = items(record, "dependencies")?.into_iter().chain(new.into_iter().map(edge)).collect();
+    record.set("dependencies", &raw_list(edges.iter().map(String::as_str))?)?;
     touch(record, author)?;
     Ok(true)
 }
@@ -289,20 +303,26 @@ fn set_labels(record: &mut Record, edit: &Edit) -> Result<()> {
     if edit.add_labels.is_empty() && edit.remove_labels.is_empty() {
         return Ok(());
     }
-    if edit.add_labels.iter().any(|label| label.trim().is_empty() || label.contains(['\n', '\r'])) {
+    let added = words(&edit.add_labels);
+    if added.iter().any(|label| label.trim().is_empty() || label.contains(['\n', '\r'])) {
         return Err(Error::invalid("a label must be one non-empty line"));
     }
     let before = items(record, "labels")?;
     let label_of = |item: &String| serde_json::from_str::<String>(item).ok();
-    let mut after: Vec<String> = before
-        .iter()
-        .filter(|item| {
-            seeded_bug("forget_removal") || label_of(item).is_none_or(|label| !edit.remove_labels.contains(&label))
-        })
-        .cloned()
-        .collect();
-    for label in edit.add_labels.iter().filter(|label| !edit.remove_labels.contains(label)) {
-        if !after.iter().any(|item| label_of(item).as_ref() == Some(label)) {
+    // A label of another tool may have a comma.
+    let removed = words(&edit.remove_labels);
+    let removed: HashSet<&str> = removed.iter().chain(&edit.remove_labels).map(String::as_str).collect();
+    let mut known = HashSet::new();
+    let mut after = Vec::new();
+    for item in &before {
+        let label = label_of(item);
+        if seeded_bug("forget_removal") || label.as_deref().is_none_or(|label| !removed.contains(label)) {
+            known.extend(label);
+            after.push(item.clone());
+        }
+    }
+    for label in added.iter().filter(|label| !removed.contains(label.as_str())) {
+        if known.insert(label.clone()) {
             after.push(serde_json::Value::from(label.as_str()).to_string());
         }
     }
@@ -362,10 +382,11 @@ fn set_status(record: &mut Record, status: &str, statuses: &Statuses, author: Au
     Ok(())
 }
 
-/// Sets `updated_at`. It never goes back, even if the previous author's clock was ahead.
+/// Sets `updated_at`. It grows with every change, even if the previous author's clock was ahead, so that a merge and a
+/// reader see which version is newer.
 pub fn touch(record: &mut Record, author: Author<'_>) -> Result<()> {
     let before = Issue::read(record).and_then(|(issue, _)| issue.updated_at);
-    let now = before.map_or(author.now, |before| before.max(author.now));
+    let now = before.map_or(author.now, |before| if before > author.now { before.plus(1) } else { author.now });
     record.set("updated_at", &now.to_string())
 }
 
@@ -491,6 +512,21 @@ mod tests {
     }
 
     #[test]
+    fn many_labels_and_dependencies_take_no_longer_than_reading_them() {
+        let many: Vec<String> = (0..20_000).map(|number| format!("l{number}")).collect();
+        let edit =
+            Edit { title: Some("t".to_owned()), add_labels: [many.clone(), many.clone()].concat(), ..Edit::default() };
+        let mut record = create("a", &edit, &Statuses::default(), NOW).unwrap();
+        assert!(depend_on_all(&mut record, &many, DependencyKind::Blocks, NOW).unwrap());
+        assert!(!depend_on_all(&mut record, &many, DependencyKind::Blocks, NOW).unwrap());
+        let issue = read(&record).unwrap();
+        assert_eq!((issue.labels.len(), issue.dependencies.len()), (many.len(), many.len()));
+        let edit = Edit { remove_labels: many, ..Edit::default() };
+        update(&mut record, &edit, &Statuses::default(), NOW).unwrap();
+        assert_eq!(record.raw("labels"), None);
+    }
+
+    #[test]
     fn labels_are_a_set_and_unreadable_ones_stay() {
         let mut record = new();
         let edit = |add: &[&str], remove: &[&str]| Edit {
@@ -538,11 +574,11 @@ mod tests {
     }
 
     #[test]
-    fn updated_at_does_not_go_back_when_a_clock_is_behind() {
+    fn updated_at_grows_even_when_a_clock_is_behind() {
         let mut record = new();
         comment(&mut record, "c-1", "x", LATER).unwrap();
         comment(&mut record, "c-2", "y", NOW).unwrap();
-        assert_eq!(record.text("updated_at").unwrap(), "2026-01-01T00:00:01.000Z");
+        assert_eq!(record.text("updated_at").unwrap(), "2026-01-01T00:00:01.001Z");
     }
 
     #[test]

@@ -132,16 +132,21 @@ pub struct Comment {
 pub struct Problem(pub String);
 
 /// Types of records with which other tools coordinate agents. They are in a ledger, but no one works on them.
-const NOT_WORK: &[&str] =
+pub const NOT_WORK: &[&str] =
     &["agent", "convoy", "event", "gate", "merge-request", "message", "molecule", "rig", "role", "slot"];
+
+/// The word for an issue that another tool will delete.
+pub const EPHEMERAL: &str = "ephemeral";
+/// The word for an issue from which another tool makes others.
+pub const TEMPLATE: &str = "template";
 
 impl Issue {
     /// Returns the word for a record that is not work: its type, `ephemeral` or `template`.
     pub fn not_work(&self) -> Option<&str> {
         match self.issue_type.as_str() {
             kind if NOT_WORK.contains(&kind) => Some(kind),
-            _ if self.ephemeral => Some("ephemeral"),
-            _ if self.is_template => Some("template"),
+            _ if self.ephemeral => Some(EPHEMERAL),
+            _ if self.is_template => Some(TEMPLATE),
             _ => None,
         }
     }

@@ -16,6 +16,7 @@ pub mod issue_id;
 pub mod kept;
 pub mod mark;
 pub mod merge;
+pub mod moved;
 pub mod ready;
 pub mod record;
 pub mod role;

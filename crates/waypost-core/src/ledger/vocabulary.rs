@@ -1,6 +1,7 @@
 //! The words of the ledger: statuses, priorities and kinds of dependencies.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use serde::{Deserialize, Serialize};
 
@@ -60,6 +61,17 @@ impl Statuses {
         built_in.or_else(|| self.custom.get(status).copied()).unwrap_or(Category::Frozen)
     }
 
+    /// Returns a status as it is spelled in files: `in-progress` is `in_progress`. An undefined one stays as it is.
+    pub fn spelled(&self, status: &str) -> String {
+        let plain = status.trim().to_lowercase().replace(['-', ' '], "_");
+        if !self.knows(status) && self.knows(&plain) { plain } else { status.to_owned() }
+    }
+
+    /// Returns the names of all statuses.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        Self::BUILT_IN.iter().map(|(known, _)| *known).chain(self.custom.keys().map(String::as_str))
+    }
+
     /// Tells whether a status is defined.
     pub fn knows(&self, status: &str) -> bool {
         Self::BUILT_IN.iter().any(|(known, _)| *known == status) || self.custom.contains_key(status)
@@ -73,6 +85,48 @@ pub struct Terms {
     pub statuses: Statuses,
     /// Whether a blocker that is in no ledger counts as done.
     pub ignore_unresolved: bool,
+    /// Issues that were closed before a ledger was pruned of them.
+    pub pruned: Pruned,
+}
+
+/// The ids of issues that were closed, and are in no ledger any more. Clones share one set.
+#[derive(Clone, Debug, Default)]
+pub struct Pruned(Arc<RwLock<BTreeSet<String>>>);
+
+impl Pruned {
+    /// Returns the meaning of the last status of an issue, if it is one of these.
+    pub fn category(&self, id: &str) -> Option<Category> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).contains(id).then_some(Category::Done)
+    }
+
+    /// Adds issues. Returns whether one of them is new.
+    pub fn add(&self, ids: impl IntoIterator<Item = String>) -> bool {
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        let before = known.len();
+        known.extend(ids);
+        known.len() > before
+    }
+}
+
+/// The types of issues that need no definition.
+pub const TYPES: &[&str] = &["bug", "feature", "task", "epic", "chore"];
+
+/// Returns the words of a list. A text may have several, separated by commas, or be a list in JSON: models and shells
+/// write both.
+pub fn words(texts: &[String]) -> Vec<String> {
+    let of = |text: &String| match serde_json::from_str(text) {
+        Ok(words) => words,
+        Err(_) if text.contains(',') => {
+            text.split(',').map(str::trim).filter(|word| !word.is_empty()).map(str::to_owned).collect()
+        }
+        Err(_) => vec![text.clone()],
+    };
+    texts.iter().flat_map(of).collect()
+}
+
+/// Returns the name of a person or an agent: `me` is the caller.
+pub fn name<'a>(text: &'a str, caller: &'a str) -> &'a str {
+    if text == "me" { caller } else { text }
 }
 
 /// The priority of an issue that names none.
@@ -183,6 +237,19 @@ mod tests {
         for bad in ["5", "-1", "", "hi", "P", "1.5"] {
             assert!(priority(bad).is_err(), "{bad:?}");
         }
+    }
+
+    #[test]
+    fn a_list_is_separated_by_commas_or_is_json() {
+        let words = |texts: &[&str]| words(&texts.iter().map(|text| (*text).to_owned()).collect::<Vec<_>>());
+        assert_eq!(words(&["a,b", "c", " d , ,e"]), ["a", "b", "c", "d", "e"]);
+        assert_eq!(words(&[r#"["a","b c"]"#, "", "[x]"]), ["a", "b c", "", "[x]"]);
+        assert_eq!((name("me", "ann"), name("bob", "ann")), ("ann", "bob"));
+        let statuses = Statuses::default();
+        assert_eq!(
+            ["in-progress", "In Progress", "wombat"].map(|word| statuses.spelled(word)),
+            ["in_progress", "in_progress", "wombat"]
+        );
     }
 
     #[test]

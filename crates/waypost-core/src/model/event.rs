@@ -27,6 +27,18 @@ pub struct Event {
     pub data: Value,
 }
 
+impl Event {
+    /// Hides the subject of a message, which only its sender and its recipient read, in their inboxes.
+    pub fn hide_text(&mut self) {
+        if self.kind == kind::MESSAGE_SENT
+            && let Some(data) = self.data.as_object_mut()
+        {
+            data.shift_remove("subject");
+            data.shift_remove("body");
+        }
+    }
+}
+
 /// An event to append; the store adds its sequence.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewEvent {

@@ -4,9 +4,9 @@
 macro_rules! text_enum {
     ($(#[$doc:meta])* $name:ident: $what:literal { $($(#[$value_doc:meta])* $variant:ident = $text:literal,)* }) => {
         $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize, serde::Deserialize)]
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum $name {
-            $($(#[$value_doc])* #[serde(rename = $text)] $variant,)*
+            $($(#[$value_doc])* $variant,)*
         }
 
         impl $name {
@@ -18,6 +18,20 @@ macro_rules! text_enum {
                 match self {
                     $($name::$variant => $text,)*
                 }
+            }
+        }
+
+        impl serde::Serialize for $name {
+            fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+                serializer.serialize_str(self.as_str())
+            }
+        }
+
+        impl<'de> serde::Deserialize<'de> for $name {
+            fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+                let text = String::deserialize(deserializer)?;
+                let known = $name::ALL.iter().copied().find(|value| value.as_str() == text);
+                known.ok_or_else(|| serde::de::Error::unknown_variant(&text, &[$($text),*]))
             }
         }
 

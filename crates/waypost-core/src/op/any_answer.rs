@@ -44,7 +44,7 @@ impl AnyAnswer {
     }
 
     /// Returns the answer as its operation returned it.
-    pub(crate) fn downcast<A: 'static>(self) -> Result<A> {
+    pub fn downcast<A: 'static>(self) -> Result<A> {
         let answer = match self.0 {
             Inner::Typed(answer) => answer.into_any().downcast::<A>().ok(),
             Inner::Tree(_) => None,

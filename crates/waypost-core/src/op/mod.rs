@@ -10,12 +10,14 @@ mod names;
 pub(crate) mod ownership;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize as _, Serialize};
 use serde_json::Value;
 
 use crate::context::OpContext;
 use crate::error::{Error, Result};
+use crate::limits;
+use crate::tree;
 
 pub use access::{Access, AgentAccess, JobAccess};
 pub use any_answer::AnyAnswer;
@@ -38,6 +40,15 @@ macro_rules! operations {
 
         /// All operations.
         pub static TABLE: &[OperationEntry] = &[$($(entry::<$noun::$operation>(),)*)*];
+
+        $($(
+            impl IntoAnyOperation for $noun::$operation {
+                #[inline(never)]
+                fn into_any(self) -> Box<dyn AnyOperation> {
+                    Box::new(self)
+                }
+            }
+        )*)*
     };
 }
 
@@ -173,6 +184,8 @@ pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema + 'static
     const ACCESS: Access = Access::default_for(Self::EFFECT);
     /// Which callers the operation is for.
     const AUDIENCE: Audience = Audience::Public;
+    /// Whether the lists and texts of its arguments have [limits]. Only what moves between stores has none.
+    const IS_LIMITED: bool = true;
     /// The type of its answer.
     type Answer: Serialize + DeserializeOwned + JsonSchema + Send + 'static;
 }
@@ -184,6 +197,8 @@ pub trait StoreOperation: Operation {
     /// Whether its result depends on which jobs are running. Orphaned jobs are reaped first, so that none of them is shown
     /// as running or keeps a task.
     const DEPENDS_ON_JOBS: bool = false;
+    /// Whether it may cancel jobs. The supervisors on this machine are told at once.
+    const CANCELS_JOBS: bool = false;
     /// How it affects issues in ledgers.
     const ISSUES: IssueEffect = IssueEffect::None;
     /// Returns a read that fails if there is nothing to do, so that idle callers do not take the write lock.
@@ -223,7 +238,10 @@ pub enum IssueEffect {
 pub enum Audience {
     /// People, agents and programs: the operation has an HTTP address and is documented.
     Public,
-    /// Waypost itself, as a step of a public operation. Commands call it on a server by name.
+    /// Programs of Waypost that use the store through a server, as a step of a command. They call it by name, with the rights
+    /// that its access gives to their token.
+    Client,
+    /// Waypost itself. From outside, only the owner reaches it: whatever its access says, no other token does.
     Internal,
 }
 
@@ -240,7 +258,9 @@ pub struct Description {
     pub access: Access,
     /// As [`Operation::AUDIENCE`].
     pub audience: Audience,
-    /// Describes its arguments.
+    /// As [`Operation::IS_LIMITED`].
+    pub is_limited: bool,
+    /// Describes its arguments, with their limits.
     pub schema: fn(&mut SchemaGenerator) -> Schema,
     /// Describes its answer.
     pub answer_schema: fn(&mut SchemaGenerator) -> Schema,
@@ -255,7 +275,8 @@ impl Description {
             effect: O::EFFECT,
             access: O::ACCESS,
             audience: O::AUDIENCE,
-            schema: SchemaGenerator::subschema_for::<O>,
+            is_limited: O::IS_LIMITED,
+            schema: arguments_schema::<O>,
             answer_schema: SchemaGenerator::subschema_for::<O::Answer>,
         }
     }
@@ -269,48 +290,59 @@ pub struct OperationEntry {
     pub uses_reserve: bool,
     /// As [`StoreOperation::DEPENDS_ON_JOBS`].
     pub depends_on_jobs: bool,
+    /// As [`StoreOperation::CANCELS_JOBS`].
+    pub cancels_jobs: bool,
     /// As [`StoreOperation::ISSUES`].
     pub issues: IssueEffect,
     /// As [`StoreOperation::READ_FIRST`], with the arguments as JSON.
-    pub read_first: fn(&Value) -> Option<ListNextTasks>,
+    pub read_first: Option<fn(&Value) -> Option<ListNextTasks>>,
     /// Decodes its arguments, for surfaces that carry JSON.
     pub decode: fn(&Value) -> Result<Box<dyn AnyOperation>>,
+    /// Decodes its answer: one that was saved earlier, or that of a server.
+    pub decode_answer: fn(&Value) -> serde_json::Result<AnyAnswer>,
 }
 
 /// A [`StoreOperation`] of any type, so that the engine exists once and not for each operation.
 pub trait AnyOperation {
-    /// As [`Operation::NAME`].
-    fn name(&self) -> &'static str;
-    /// As [`Operation::ACCESS`].
-    fn access(&self) -> Access;
-    /// Returns the arguments as JSON, with defaults filled in.
+    /// Returns the row of the operation.
+    fn entry(&self) -> &'static OperationEntry;
+    /// Returns the arguments as JSON, with defaults filled in. Refuses those that exceed their limits.
     fn arguments(&self) -> Result<Value>;
+    /// Returns a copy, for another attempt.
+    fn copy(&self) -> Box<dyn AnyOperation>;
+    /// As [`StoreOperation::READ_FIRST`].
+    fn read_first(&self) -> Option<ListNextTasks>;
     /// Runs the operation inside a transaction.
     fn run_any(self: Box<Self>, cx: &mut OpContext<'_>) -> Result<AnyAnswer>;
-    /// Decodes an answer of the operation that was saved earlier.
-    fn restore_answer(&self, saved: Value) -> serde_json::Result<AnyAnswer>;
 }
 
 impl<O: StoreOperation> AnyOperation for O {
-    fn name(&self) -> &'static str {
-        O::NAME
-    }
-
-    fn access(&self) -> Access {
-        O::ACCESS
+    fn entry(&self) -> &'static OperationEntry {
+        const { &entry::<O>() }
     }
 
     fn arguments(&self) -> Result<Value> {
         arguments_json(self)
     }
 
+    fn copy(&self) -> Box<dyn AnyOperation> {
+        Box::new(self.clone())
+    }
+
+    fn read_first(&self) -> Option<ListNextTasks> {
+        O::READ_FIRST?(self)
+    }
+
     fn run_any(self: Box<Self>, cx: &mut OpContext<'_>) -> Result<AnyAnswer> {
         self.run(cx).map(AnyAnswer::new)
     }
+}
 
-    fn restore_answer(&self, saved: Value) -> serde_json::Result<AnyAnswer> {
-        decode_answer::<O>(&saved).map(AnyAnswer::new)
-    }
+/// A [`StoreOperation`] that becomes an [`AnyOperation`] in the crate that declares it. The code that encodes and decodes the
+/// operation is generic: in an optimised build every crate that made the conversion would compile its own copy.
+pub trait IntoAnyOperation: StoreOperation {
+    /// Forgets the type of the operation.
+    fn into_any(self) -> Box<dyn AnyOperation>;
 }
 
 /// Returns the row of an operation.
@@ -319,9 +351,11 @@ pub const fn entry<O: StoreOperation>() -> OperationEntry {
         about: Description::of::<O>(),
         uses_reserve: O::USES_RESERVE,
         depends_on_jobs: O::DEPENDS_ON_JOBS,
+        cancels_jobs: O::CANCELS_JOBS,
         issues: O::ISSUES,
-        read_first: read_first::<O>,
+        read_first: if O::READ_FIRST.is_some() { Some(read_first::<O>) } else { None },
         decode: decode_boxed::<O>,
+        decode_answer: |answer| decode_answer::<O>(answer).map(AnyAnswer::new),
     }
 }
 
@@ -339,33 +373,61 @@ fn read_first<O: StoreOperation>(arguments: &Value) -> Option<ListNextTasks> {
     O::READ_FIRST?(&decode::<O>(arguments).ok()?)
 }
 
-// Decoding and encoding exist once per operation. Copies in each of their callers made core twice as long to build.
+// Decoding and encoding exist once per operation, and contain nothing that can be shared. Copies in each of their callers
+// made core twice as long to build.
 
-/// Returns the arguments of an operation as JSON, with defaults filled in.
+/// Describes the arguments of an operation, with their limits.
+fn arguments_schema<O: Operation>(generator: &mut SchemaGenerator) -> Schema {
+    let schema = generator.subschema_for::<O>();
+    if O::IS_LIMITED { limits::describe(generator, schema) } else { schema }
+}
+
+/// Returns the arguments of an operation as JSON, with defaults filled in. Refuses those that exceed their limits.
 #[inline(never)]
 pub fn arguments_json<O: Operation>(operation: &O) -> Result<Value> {
-    serde_json::to_value(operation)
-        .map_err(|error| Error::invalid(format!("the arguments of {} are not JSON", O::NAME)).because(error))
+    limited_arguments(O::NAME, O::IS_LIMITED, serde_json::to_value(operation))
 }
 
-/// Decodes the arguments of an operation.
+fn limited_arguments(name: &str, is_limited: bool, encoded: serde_json::Result<Value>) -> Result<Value> {
+    let arguments =
+        encoded.map_err(|error| Error::invalid(format!("the arguments of {name} are not JSON")).because(error))?;
+    check_limits(is_limited, &arguments)?;
+    Ok(arguments)
+}
+
+/// Refuses arguments that exceed their limits.
+fn check_limits(is_limited: bool, arguments: &Value) -> Result<()> {
+    if is_limited { limits::check(arguments) } else { Ok(()) }
+}
+
+/// Decodes the arguments of an operation. Refuses those that exceed their limits.
 #[inline(never)]
 pub fn decode<O: Operation>(arguments: &Value) -> Result<O> {
-    O::deserialize(arguments).map_err(|error| Error::invalid(format!("wrong arguments for {}", O::NAME)).because(error))
+    check_limits(O::IS_LIMITED, arguments)?;
+    match tree::decode(arguments) {
+        Ok(operation) => Ok(operation),
+        Err(error) => Err(undecodable(O::NAME, &error)),
+    }
 }
 
-/// Decodes an answer of an operation. From a reference, as arguments are decoded: the code for an owned value would be a
-/// second copy for each type that both contain.
+fn undecodable(name: &str, error: &serde_json::Error) -> Error {
+    Error::invalid(format!("wrong arguments for {name}")).because(error)
+}
+
+/// Decodes an answer of an operation.
 #[inline(never)]
 pub fn decode_answer<O: Operation>(answer: &Value) -> serde_json::Result<O::Answer> {
-    O::Answer::deserialize(answer)
+    tree::decode(answer)
 }
 
 /// Encodes the answer of an operation.
 #[inline(never)]
 pub fn encode<O: Operation>(answer: &O::Answer) -> Result<Value> {
-    serde_json::to_value(answer)
-        .map_err(|error| Error::internal(format!("the answer of {} is not JSON", O::NAME)).because(error))
+    encoded(O::NAME, serde_json::to_value(answer))
+}
+
+fn encoded(name: &str, answer: serde_json::Result<Value>) -> Result<Value> {
+    answer.map_err(|error| Error::internal(format!("the answer of {name} is not JSON")).because(error))
 }
 
 #[cfg(test)]

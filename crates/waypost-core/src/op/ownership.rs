@@ -12,7 +12,7 @@ use crate::work::find;
 /// Refuses an operation that the rights of the caller do not cover. Only the store knows the role of an agent and to whom
 /// work belongs, so the check is part of the transaction.
 pub(crate) fn check(cx: &mut OpContext<'_>, operation: &dyn AnyOperation) -> Result<()> {
-    let access = operation.access();
+    let access = operation.entry().about.access;
     let is_limited = matches!(access.agents, AgentAccess::OwnWork | AgentAccess::Coordinators);
     if cx.caller.authority == Authority::User || !is_limited || is_coordinator(cx)? {
         return Ok(());
@@ -20,7 +20,7 @@ pub(crate) fn check(cx: &mut OpContext<'_>, operation: &dyn AnyOperation) -> Res
     if access.agents == AgentAccess::OwnWork && is_own(cx, &operation.arguments()?)? {
         return Ok(());
     }
-    let (name, operation) = (cx.caller.name(), operation.name());
+    let (name, operation) = (cx.caller.name(), operation.entry().about.name);
     let reason = match access.agents {
         AgentAccess::OwnWork => {
             format!("{name} is a worker, and may run {operation} only on work that it planned or holds")

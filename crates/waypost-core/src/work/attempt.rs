@@ -1,4 +1,4 @@
-//! Ends attempts: failure, completion, withdrawal.
+//! Ends attempts: failure and completion.
 
 use serde_json::json;
 
@@ -100,22 +100,5 @@ pub(crate) fn complete(
         }
     }
     progress::complete_or_fail_workflow(cx, &after.workflow_id)?;
-    Ok(after)
-}
-
-/// Ends the lease on a task and moves it to a status, without counting an attempt.
-pub(crate) fn withdraw(
-    cx: &mut OpContext<'_>,
-    task: &Task,
-    status: TaskStatus,
-    kind: &'static str,
-    why: &str,
-) -> Result<Task> {
-    if let Some(held) = cx.tx.lease_get(task.id.as_str())?.filter(|lease| lease.holder.is_some()) {
-        lease::end(cx, held)?;
-    }
-    let mut after = task.clone();
-    after.move_to(status, cx.now)?;
-    cx.change_task(kind, task, &after, if why.is_empty() { json!({}) } else { json!({ "reason": why }) })?;
     Ok(after)
 }

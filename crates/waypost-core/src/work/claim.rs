@@ -6,7 +6,7 @@ use serde_json::json;
 
 use super::places::Places;
 use super::{agents, find, lease, view};
-use crate::context::OpContext;
+use crate::context::{Authority, OpContext};
 use crate::error::{Error, Kind, Result};
 use crate::id::{RepositoryId, WorkflowId, WorktreeId};
 use crate::model::{
@@ -53,9 +53,13 @@ fn parallel_limit(cx: &mut OpContext<'_>, workflow: &Workflow) -> Result<Option<
     Ok(is_full.then(|| format!("would exceed the limit of {max} parallel tasks in {}", workflow.name)))
 }
 
+/// Maximum number of leases that an agent may hold with a token. People set others with `way agent register`.
+const MAX_CLAIMS: u32 = 1_000;
+
 /// Refuses an agent that holds its maximum number of leases.
 pub(crate) fn check_cap(cx: &mut OpContext<'_>, agent: &Agent) -> Result<()> {
-    let Some(max) = agent.max_claims else { return Ok(()) };
+    let by_token = (cx.caller.authority == Authority::Agent).then_some(MAX_CLAIMS);
+    let Some(max) = agent.max_claims.or(by_token) else { return Ok(()) };
     let held = cx.tx.lease_list(Some(&agent.id))?.len();
     if held < usize::try_from(max).unwrap_or(usize::MAX) {
         return Ok(());

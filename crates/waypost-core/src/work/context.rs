@@ -14,7 +14,7 @@ use super::places::Places;
 use super::{agents, base, find};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
-use crate::escape::{EXPLANATION, escape_lines, quoted};
+use crate::escape::{EXPLANATION, escape_lines, quoted, word};
 use crate::id::AgentId;
 use crate::model::{Agent, Checkpoint, DependencyKind, Task, TaskPlace, TaskStatus, Workflow};
 
@@ -120,7 +120,7 @@ impl Packer {
 }
 
 /// Cuts a text at a character boundary and appends an ellipsis.
-fn shorten(text: &str, max_bytes: usize) -> String {
+pub fn shorten(text: &str, max_bytes: usize) -> String {
     if text.len() <= max_bytes {
         return text.to_owned();
     }
@@ -206,7 +206,7 @@ fn about_task(packer: &mut Packer, task: &Task, started_from: Option<&str>) {
         value("Plan", &task.plan),
         value("Context", &task.context),
         listed("Files", &task.files),
-        titled("Issue", &task.issue),
+        task.issue.as_ref().map(|issue| format!("Issue: {}", word(issue))),
     ];
     for part in parts.into_iter().flatten() {
         if !packer.add(TASK, &part) {
@@ -321,7 +321,7 @@ fn messages(cx: &mut OpContext<'_>, packer: &mut Packer, reader: Option<&AgentId
     }
     for message in waiting {
         let sender = super::lease::name(cx, &message.sender)?;
-        let line = format!("{} from {sender} [{}]", message.id, message.priority);
+        let line = format!("{} from {} [{}]", message.id, word(&sender), message.priority);
         let piece = quoted(&line, &format!("{}\n{}", message.subject, message.body));
         if !packer.add(MESSAGES, &piece) {
             packer.leave_out("messages", 1);
@@ -395,7 +395,7 @@ pub(crate) fn prime(
         let task = lease.subject.parse().ok().map(|id| cx.tx.task_get(&id)).transpose()?.flatten();
         let line = match &task {
             Some(task) => format!("{} ({}), epoch {}, until {}", task.name, task.id, lease.epoch, lease.end()),
-            None => format!("issue {} until {}", lease.subject, lease.end()),
+            None => format!("issue {} until {}", word(&lease.subject), lease.end()),
         };
         if number >= MAX_HELD || !packer.add(held, &line) {
             packer.leave_out("leases", 1);

@@ -24,8 +24,10 @@ pub(crate) fn workflow(cx: &mut OpContext<'_>, reference: &str) -> Result<Workfl
         };
     }
     let query = WorkflowQuery { name: Some(reference.to_owned()), limit: MAX_NAMED, ..WorkflowQuery::default() };
+    // A query with an empty name is one for all names.
+    let found = if reference.is_empty() { Vec::new() } else { cx.tx.workflow_list(&query)? };
     let mut named = Vec::new();
-    for workflow in cx.tx.workflow_list(&query)? {
+    for workflow in found {
         named.push(((workflow.status.is_final(), distance(cx, &workflow.worktree_id, None)?), workflow));
     }
     // The sort is stable: among equals the newest stays first.

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use serde_json::json;
 
 use super::attempt::{self, End};
-use super::{agents, changes, described, find};
+use super::{agents, changes, described, find, lease};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, WorkspaceId};
 use crate::model::{
     Agent, Job, JobQuery, JobStatus, Lease, Phase, Task, TaskStatus, Workspace, WorkspaceQuery, WorkspaceStatus, kind,
 };
+use crate::seeded::seeded_bug;
 
 /// Maximum number of records that a lookup by the beginning of an id reads.
 const MAX_LISTED: u32 = 1000;
@@ -62,14 +63,14 @@ pub(crate) fn finish(cx: &mut OpContext<'_>, job: &Job, ending: Ending, error: O
         let why = error.unwrap_or_default();
         match (status, ending) {
             (JobStatus::Cancelled, _) => {
-                attempt::withdraw(cx, &task, TaskStatus::Paused, kind::TASK_PAUSED, "its job was cancelled")?;
+                withdraw(cx, &task, TaskStatus::Paused, kind::TASK_PAUSED, "its job was cancelled")?;
             }
             // An attempt whose command never started is not counted: the task is not the reason.
             _ if job.started_at.is_none() => {
-                attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &why)?;
+                withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &why)?;
             }
             (JobStatus::Interrupted, Ending::Stopped) => {
-                attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &why)?;
+                withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &why)?;
             }
             (JobStatus::Interrupted, _) => {
                 attempt::fail(cx, &task, Some(lease), End::Expired, &why)?;
@@ -83,6 +84,47 @@ pub(crate) fn finish(cx: &mut OpContext<'_>, job: &Job, ending: Ending, error: O
         agents::touch(cx, &mut agent)?;
     }
     Ok(after)
+}
+
+/// Ends the lease on a task and moves it to a status, without counting an attempt. Cancels the jobs of the task: what they
+/// do has no effect any more. A job whose own agent gives the task up may have work left, unless the task is cancelled.
+pub(crate) fn withdraw(
+    cx: &mut OpContext<'_>,
+    task: &Task,
+    status: TaskStatus,
+    kind: &'static str,
+    why: &str,
+) -> Result<Task> {
+    let lease = cx.tx.lease_get(task.id.as_str())?;
+    let was_leased = lease.is_some();
+    if let Some(held) = lease.filter(|lease| lease.holder.is_some()) {
+        lease::end(cx, held)?;
+    }
+    let mut after = task.clone();
+    after.move_to(status, cx.now)?;
+    cx.change_task(kind, task, &after, if why.is_empty() { json!({}) } else { json!({ "reason": why }) })?;
+    if was_leased {
+        let query =
+            JobQuery { task_id: Some(task.id.clone()), is_live: true, limit: MAX_LISTED, ..JobQuery::default() };
+        for job in cx.tx.job_list(&query)?.into_iter().filter(|job| job.cancelled_at.is_none()) {
+            let agent = job.agent_id.as_ref().map(|id| lease::name(cx, id)).transpose()?;
+            if status == TaskStatus::Cancelled || agent.as_deref() != Some(cx.caller.name()) {
+                let withdrawn = if status == TaskStatus::Pending { "released" } else { status.as_str() };
+                cancel(cx, &job, Some(format!("task {} was {withdrawn}", task.name)))?;
+            }
+        }
+    }
+    Ok(after)
+}
+
+/// Cancels a live job. Its supervisor ends its command.
+pub(crate) fn cancel(cx: &mut OpContext<'_>, before: &Job, reason: Option<String>) -> Result<Job> {
+    let mut after = before.clone();
+    after.cancelled_at = after.cancelled_at.or(Some(cx.now));
+    push_phase(&mut after, "cancelling", reason.clone(), cx);
+    put(cx, kind::JOB_CANCELLED, before, &after)?;
+    // A job without a supervisor has no process that would end it later.
+    if after.supervisor.is_none() { finish(cx, &after, Ending::Ended, reason) } else { Ok(after) }
 }
 
 /// Refuses a further job on a task of an agent while one of its jobs holds the lease: the first of them to end would end
@@ -101,7 +143,8 @@ pub(crate) fn check_no_live_job(cx: &mut OpContext<'_>, task: &Task, agent: &Age
 fn held(cx: &mut OpContext<'_>, job: &Job) -> Result<Option<(Task, Lease)>> {
     let (Some(task), Some(epoch)) = (&job.task_id, job.epoch) else { return Ok(None) };
     let lease = cx.tx.lease_get(task.as_str())?;
-    let lease = lease.filter(|lease| lease.epoch == epoch && lease.holder.is_some() && lease.holder == job.agent_id);
+    let is_own = |lease: &Lease| lease.holder.is_some() && lease.holder == job.agent_id;
+    let lease = lease.filter(|lease| (lease.epoch == epoch || seeded_bug("job_without_fence")) && is_own(lease));
     let Some(lease) = lease else { return Ok(None) };
     Ok(cx.tx.task_get(task)?.map(|task| (task, lease)))
 }

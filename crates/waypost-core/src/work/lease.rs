@@ -149,27 +149,48 @@ pub(crate) fn require_among(
     let lost = |why: String| Error::new(Kind::LeaseLost, why).hint("stop working on it: another agent may hold it");
     let known = held.iter().find(|lease| lease.subject == task.id.as_str()).cloned();
     let Some(lease) = known.map_or_else(|| cx.tx.lease_get(task.id.as_str()), |lease| Ok(Some(lease)))? else {
-        return Err(
-            lost(format!("{} never held task {}", agent.name, task.name)).hint(format!("way task claim {}", task.id))
-        );
+        return Err(not_held(task, agent, ""));
     };
+    // No grant has a higher epoch than the lease: one that is higher was made up.
+    let is_unknown = epoch.is_some_and(|epoch| epoch > lease.epoch) && !seeded_bug("skip_fence");
     if lease.holder.as_ref() != Some(&agent.id) {
         let now = match &lease.holder {
             Some(holder) => format!("{} does", name(cx, holder)?),
             None => format!("no agent does: it is {}", task.status),
         };
+        if is_unknown || !was_claimed_by(cx, kind::TASK_CLAIMED, task.id.as_str(), agent)? {
+            return Err(not_held(task, agent, &format!(", {now}")));
+        }
         return Err(lost(format!("{} does not hold task {}, {now}", agent.name, task.name)));
     }
     if lease.deadline() <= cx.now {
         return Err(lost(format!("the lease of {} on task {} expired at {}", agent.name, task.name, lease.deadline())));
     }
     match epoch {
+        Some(epoch) if is_unknown => {
+            let (name, yours) = (&task.name, lease.epoch);
+            Err(Error::new(Kind::LeaseLost, format!("no lease on task {name} has epoch {epoch}; yours has {yours}"))
+                .hint("the epoch is in the answer to the claim"))
+        }
         Some(epoch) if epoch != lease.epoch && !seeded_bug("skip_fence") => Err(lost(format!(
             "the lease on task {} has epoch {}, not {epoch}: it was lost and claimed again since",
             task.name, lease.epoch
         ))),
         _ => Ok(lease),
     }
+}
+
+/// The error for a caller who never held the task: work on it has not begun, so there is nothing to stop.
+fn not_held(task: &Task, agent: &Agent, now: &str) -> Error {
+    Error::new(Kind::LeaseLost, format!("{} holds no lease on task {}{now}", agent.name, task.name))
+        .hint(format!("claim it first: way task claim {}", task.id))
+}
+
+/// Returns whether an agent claimed a task or an issue, as far as the newest claims say.
+fn was_claimed_by(cx: &mut OpContext<'_>, kind: &str, subject: &str, agent: &Agent) -> Result<bool> {
+    let (kind, subject) = (Some(kind.to_owned()), Some(subject.to_owned()));
+    let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: MAX_CLAIMS_READ, after: None };
+    Ok(cx.tx.event_list(&query)?.iter().any(|event| event.data["agent"] == agent.id.as_str()))
 }
 
 /// Returns the lease of another agent on an issue, if one holds it.
@@ -199,10 +220,7 @@ pub(crate) fn of_another_on_task(cx: &mut OpContext<'_>, issue: &str, agent: &Ag
 pub(crate) fn require_issue(cx: &mut OpContext<'_>, issue: &str, agent: &Agent) -> Result<()> {
     let Some(lease) = of_another(cx, issue, agent)? else { return Ok(()) };
     let (holder, until) = (holder_name(cx, &lease)?, lease.end());
-    let (kind, subject) = (Some(kind::ISSUE_CLAIMED.to_owned()), Some(issue.to_owned()));
-    let query = EventQuery { since: None, worktree_id: None, kind, subject, limit: MAX_CLAIMS_READ, after: None };
-    let was_held = cx.tx.event_list(&query)?.iter().any(|event| event.data["agent"] == agent.id.as_str());
-    let error = if was_held {
+    let error = if was_claimed_by(cx, kind::ISSUE_CLAIMED, issue, agent)? {
         let message = format!("{} does not hold issue {issue} any more: {holder} does, until {until}", agent.name);
         Error::new(Kind::LeaseLost, message)
     } else {

@@ -12,6 +12,7 @@ pub mod context;
 pub(crate) mod expire_due;
 pub(crate) mod find;
 pub(crate) mod inbox;
+pub(crate) mod issue_rights;
 pub(crate) mod jobs;
 pub(crate) mod lease;
 pub(crate) mod machines;

@@ -14,9 +14,13 @@ use crate::ledger::cycle;
 use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus, kind};
 use crate::nearest;
 use crate::time::parse_duration_ms;
+use crate::tree;
 
 /// Maximum number of tasks in a plan.
 pub const MAX_TASKS: usize = 10_000;
+
+/// Maximum number of dependencies in a plan. Each is a row and an event of the store.
+pub const MAX_DEPENDENCIES: usize = 20_000;
 
 /// A plan: tasks by name.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -174,8 +178,8 @@ impl Plan {
             other => other,
         };
         let example = r#"for example {"summary": "...", "tasks": [{"name": "build"}, {"name": "test", "depends_on": ["build"]}]}"#;
-        let outline: Outline = serde_json::from_value(value)
-            .map_err(|error| Error::invalid("this is not a plan").because(error).hint(example))?;
+        let outline: Outline =
+            tree::decode(&value).map_err(|error| Error::invalid("this is not a plan").because(error).hint(example))?;
         let mut tasks = Vec::new();
         for (number, task) in (1..).zip(outline.tasks) {
             // The error names the task, because a plan can have many.
@@ -188,7 +192,7 @@ impl Plan {
                     None => error.hint(format!("the fields of a task are {}", FIELDS.join(", "))),
                 });
             }
-            let task = serde_json::from_value(task).map_err(|error| {
+            let task = tree::decode(&task).map_err(|error| {
                 Error::invalid(format!("task {number}{name} of the plan cannot be read")).because(error).hint(example)
             })?;
             tasks.push(task);
@@ -334,6 +338,15 @@ pub fn check_size(tasks: usize) -> Result<()> {
     Ok(())
 }
 
+/// Refuses a plan with too many dependencies.
+pub fn check_dependencies(dependencies: usize) -> Result<()> {
+    if dependencies > MAX_DEPENDENCIES {
+        return Err(Error::invalid(format!("a plan with {dependencies} dependencies is too large"))
+            .hint(format!("at most {MAX_DEPENDENCIES}; a task need not name what the tasks that it depends on need")));
+    }
+    Ok(())
+}
+
 /// The dependencies of a plan by task name. Every name is unique, and no task depends on itself.
 pub(crate) struct Graph {
     edges: BTreeMap<String, Vec<String>>,
@@ -343,6 +356,9 @@ impl Graph {
     /// Checks the names and dependencies of a plan. Tasks may also depend on the `existing` ones.
     pub(crate) fn check(tasks: &[PlannedTask], existing: &BTreeSet<String>) -> Result<Graph> {
         check_size(tasks.len())?;
+        let dependencies =
+            |task: &PlannedTask| task.depends_on.len() + task.informed_by.len() + task.context_from.len();
+        check_dependencies(tasks.iter().map(dependencies).sum())?;
         let mut names = BTreeSet::new();
         for task in tasks {
             check_name("task", &task.name)?;

@@ -17,6 +17,7 @@ use crate::model::{
     WorkflowStatus, Worktree, kind,
 };
 use crate::time::Timestamp;
+use crate::tree;
 
 /// The key of the mark in the settings of a workflow.
 const MARK_KEY: &str = "waypost.moved";
@@ -68,7 +69,7 @@ pub struct Mark {
 
 /// Returns the mark of a workflow that was moved to another store.
 pub fn mark(workflow: &Workflow) -> Option<Mark> {
-    serde_json::from_value(workflow.config.get(MARK_KEY)?.clone()).ok()
+    tree::decode(workflow.config.get(MARK_KEY)?).ok()
 }
 
 /// Refuses to change a workflow that was moved to another store.

@@ -13,12 +13,13 @@ use crate::error::Result;
 use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId};
 use crate::model::{DependencyKind, Lease, Reach, Task, TaskStatus, Workflow, WorkflowStatus};
 use crate::time::Timestamp;
+use crate::tree;
 
 /// A task with computed fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskView {
     /// The task.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub task: Task,
     /// The name of its workflow.
     pub workflow: String,
@@ -59,7 +60,7 @@ impl TaskView {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowView {
     /// The workflow.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub workflow: Workflow,
     /// The worktree it was created in.
     #[serde(default)]

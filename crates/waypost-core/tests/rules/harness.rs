@@ -5,14 +5,16 @@ use std::path::PathBuf;
 use std::rc::Rc;
 use std::sync::Arc;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use waypost_core::Result;
 use waypost_core::clock::{Clock, Reading};
 use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
-use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
-use waypost_core::model::{CheckpointKind, Event, EventQuery, Repository, Vcs, Worktree};
-use waypost_core::op::{AddCheckpoint, AddWorkflow, ClaimTask, FinishTask, RegisterAgent, SendMessage, StoreOperation};
+use waypost_core::id::{CheckpointId, Entropy, RepositoryId, WorktreeId};
+use waypost_core::model::{Checkpoint, CheckpointKind, Event, EventQuery, Repository, Vcs, Worktree};
+use waypost_core::op::{
+    AddCheckpoint, AddWorkflow, ClaimTask, FinishTask, IntoAnyOperation, RegisterAgent, SendMessage,
+};
 use waypost_core::redact::Secrets;
 use waypost_core::store::Store;
 use waypost_core::time::Timestamp;
@@ -53,7 +55,7 @@ pub(crate) struct TestStore {
     /// Whether several repositories share the store.
     pub(crate) is_shared: bool,
     clock: ManualClock,
-    entropy: SeededEntropy,
+    pub(crate) entropy: SeededEntropy,
 }
 
 impl TestStore {
@@ -76,12 +78,12 @@ impl TestStore {
         self.clock.0.replace(reading);
     }
 
-    pub(crate) fn write<O: StoreOperation>(&mut self, name: &str, operation: O) -> Result<O::Answer> {
+    pub(crate) fn write<O: IntoAnyOperation>(&mut self, name: &str, operation: O) -> Result<O::Answer> {
         let caller = Caller { is_shared: self.is_shared, ..caller(name) };
         self.write_as(&caller, None, operation)
     }
 
-    pub(crate) fn write_as<O: StoreOperation>(
+    pub(crate) fn write_as<O: IntoAnyOperation>(
         &mut self,
         caller: &Caller,
         key: Option<&str>,
@@ -90,13 +92,26 @@ impl TestStore {
         engine::write(&mut self.store, caller, &mut self.entropy, key, operation)
     }
 
-    pub(crate) fn read<O: StoreOperation>(&mut self, name: &str, operation: O) -> Result<O::Answer> {
+    pub(crate) fn read<O: IntoAnyOperation>(&mut self, name: &str, operation: O) -> Result<O::Answer> {
         let caller = Caller { is_shared: self.is_shared, ..caller(name) };
         self.read_as(&caller, operation)
     }
 
-    pub(crate) fn read_as<O: StoreOperation>(&mut self, caller: &Caller, operation: O) -> Result<O::Answer> {
+    pub(crate) fn read_as<O: IntoAnyOperation>(&mut self, caller: &Caller, operation: O) -> Result<O::Answer> {
         engine::read(&mut self.store, caller, &mut self.entropy, operation)
+    }
+
+    /// Adds checkpoints of an agent to a task that it holds: to write thousands one by one would take long.
+    pub(crate) fn give_checkpoints(&mut self, agent: &str, task: &str, count: u32) {
+        let noted = AddCheckpoint { detail: json!({ "at": 1 }), ..checkpoint(task, "number 1") };
+        let first = self.write(agent, noted).unwrap().checkpoint;
+        let mut tx = self.store.begin_write().unwrap();
+        for sequence in 2..=count {
+            let id = CheckpointId::generate(&mut SeededEntropy(u64::from(sequence)));
+            let summary = format!("number {sequence} {}", "äöü".repeat(sequence as usize % 12));
+            tx.checkpoint_put(&Checkpoint { id, sequence, summary, ..first.clone() }).unwrap();
+        }
+        tx.commit().unwrap();
     }
 
     /// Returns all events, oldest first.
@@ -112,7 +127,7 @@ impl TestStore {
 }
 
 /// Returns the caller with a name, in worktree 1.
-fn caller(name: &str) -> Caller {
+pub(crate) fn caller(name: &str) -> Caller {
     Caller { agent: Some(name.to_owned()).filter(|name| name != PERSON), actor: name.to_owned(), ..person_in(1) }
 }
 

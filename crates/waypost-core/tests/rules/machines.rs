@@ -30,6 +30,7 @@ fn a_job_for_an_unknown_machine_is_refused_and_not_recorded() {
     store.write(PERSON, RecordMachine { machine: "gpx".to_owned(), worker: true }).unwrap();
     let error = store.write(PERSON, job_on(Some("gpu"), false)).unwrap_err();
     assert!(format!("{error:?}").contains("known machines: gpx"), "{error:?}");
+    assert!(format!("{error:?}").contains("--new-machine"), "{error:?}");
     assert!(!store.event_kinds().iter().any(|kind| kind == "job.created"));
     store.write(PERSON, job_on(Some("gpx"), false)).unwrap();
     store.write(PERSON, job_on(Some("gpu"), true)).unwrap();

@@ -580,6 +580,9 @@ fn checkpoints_of_a_task_are_limited_in_size_and_number() {
     let large = AddCheckpoint { detail: json!({ "log": "x".repeat(256 * 1024) }), ..checkpoint("a", "s") };
     let refused = bench.0.write("agent1", large).unwrap_err();
     assert!(refused.kind() == Kind::Invalid && refused.to_string().ends_with("bytes is too long"), "{refused}");
+    assert!(refused.hints().join("\n").contains("name the file"), "{refused:?}");
+    let allowed = AddCheckpoint { detail: json!({ "log": "x".repeat(200 * 1024) }), ..checkpoint("a", "s") };
+    bench.0.write("agent1", allowed).unwrap();
     let mut last = bench.0.write("agent1", checkpoint("a", "s")).unwrap().checkpoint;
     last.sequence = 10_000;
     last.id = CheckpointId::generate(&mut SeededEntropy(99));
@@ -649,6 +652,9 @@ fn a_job_whose_lease_expired_does_not_keep_its_task() {
     bench.0.set_now(100_000_000);
     let second = bench.0.write("agent1", job_on("a")).unwrap().job;
     assert!(second.epoch > first.epoch);
+    // Its end is no end of the attempt of the other job.
+    bench.0.write("agent1", ended(first.id.as_str(), true, false)).unwrap();
+    assert_eq!((bench.task("a").task.status, bench.task("a").epoch), (TaskStatus::InProgress, second.epoch));
 }
 
 #[test]

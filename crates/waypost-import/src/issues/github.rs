@@ -102,6 +102,10 @@ fn issue(place: String, record: &Record, notes: &mut Vec<Note>) -> Option<Item> 
     }
     if let Some(milestone) = reader.name("milestone", "title") {
         item.label(format!("milestone:{milestone}"));
+        // An issue has no due date of its own.
+        let milestone = record.raw("milestone").and_then(|raw| Record::parse(raw).ok()).unwrap_or_default();
+        let mut of_milestone = Reader { record: &milestone, item: reader.item.clone(), notes: reader.notes };
+        item.due_at = of_milestone.time("dueOn").or_else(|| of_milestone.time("due_on"));
     }
     let mut assignees = reader.names("assignees", "login");
     if assignees.is_empty() {
@@ -182,7 +186,7 @@ mod tests {
                  "assignees":[{"login":"ann"},{"login":"bob"}],"author":{"login":"cid","is_bot":false},
                  "createdAt":"2025-01-02T03:04:05Z","updatedAt":"2025-02-02T03:04:05Z","closedAt":"2025-02-01T00:00:00Z",
                  "comments":[{"id":"IC_1","author":{"login":"dan"},"body":"me too","createdAt":"2025-01-03T00:00:00Z"},{"body":"no id"}],
-                 "milestone":{"number":1,"title":"v1.0"},"url":"https://github.com/o/r/issues/12","isPinned":true,"projectItems":[]}]"#,
+                 "milestone":{"number":1,"title":"v1.0","dueOn":"2025-03-01T00:00:00Z"},"url":"https://github.com/o/r/issues/12","isPinned":true,"projectItems":[]}]"#,
         ))
         .unwrap();
         assert_eq!(
@@ -190,7 +194,7 @@ mod tests {
             concat!(
                 r#"{"id":"https://github.com/o/r/issues/12","title":"Login fails after a timeout","description":"Steps:\n- [ ] wait","#,
                 r#""status":"closed","priority":1,"issue_type":"bug","assignee":"ann","created_at":"2025-01-02T03:04:05.000Z","created_by":"cid","#,
-                r#""updated_at":"2025-02-02T03:04:05.000Z","closed_at":"2025-02-01T00:00:00.000Z","close_reason":"not planned","#,
+                r#""updated_at":"2025-02-02T03:04:05.000Z","closed_at":"2025-02-01T00:00:00.000Z","close_reason":"not planned","due_at":"2025-03-01T00:00:00.000Z","#,
                 r#""external_ref":"https://github.com/o/r/issues/12","labels":["bug","P1","web ui","milestone:v1.0"],"#,
                 r#""comments":[{"id":"IC_1","author":"dan","text":"me too","created_at":"2025-01-03T00:00:00.000Z"},{"id":"gh-12-2","author":"","text":"no id"}],"#,
                 r#""metadata":{"github":{"isPinned":true}}}"#

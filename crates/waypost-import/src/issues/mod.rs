@@ -6,6 +6,7 @@
 mod adopt;
 mod backlog;
 mod beads;
+mod csv;
 mod front_matter;
 mod github;
 mod item;
@@ -26,6 +27,7 @@ use waypost_core::{Error, Result};
 use crate::Note;
 
 pub use adopt::{adopt, complete, plain_name, qualify, short_name};
+pub use csv::rename;
 pub use update::updated;
 
 /// The program that wrote a file.
@@ -43,12 +45,21 @@ pub enum Format {
     Taskwarrior,
     /// The database of Vibe Kanban, or its tasks as JSON.
     VibeKanban,
+    /// A table with a header, as Linear, Jira and GitHub export it.
+    Csv,
 }
 
 impl Format {
     /// All formats.
-    pub const ALL: [Format; 6] =
-        [Format::Beads, Format::Github, Format::Backlog, Format::Taskmaster, Format::Taskwarrior, Format::VibeKanban];
+    pub const ALL: [Format; 7] = [
+        Format::Beads,
+        Format::Github,
+        Format::Backlog,
+        Format::Taskmaster,
+        Format::Taskwarrior,
+        Format::VibeKanban,
+        Format::Csv,
+    ];
 
     /// Returns its name.
     pub const fn name(self) -> &'static str {
@@ -59,6 +70,7 @@ impl Format {
             Format::Taskmaster => "taskmaster",
             Format::Taskwarrior => "taskwarrior",
             Format::VibeKanban => "vibe-kanban",
+            Format::Csv => "csv",
         }
     }
 
@@ -97,6 +109,9 @@ impl Format {
             return Some(Format::Backlog);
         }
         let text = text(source).ok()?.trim_start();
+        if csv::is_table(text) {
+            return Some(Format::Csv);
+        }
         let first = if text.starts_with('[') {
             let items: Vec<&RawValue> = serde_json::from_str(text).ok()?;
             Record::parse(items.first()?.get()).ok()?
@@ -158,14 +173,17 @@ pub fn read(format: Format, sources: &[Source]) -> Result<Imported> {
     let mut imported = Imported::default();
     if format == Format::Backlog {
         imported = backlog::read(sources)?;
+    } else if let (Format::Beads, [issues, tables @ ..]) = (format, sources) {
+        imported = beads::read(issues).map_err(|error| error.within(&issues.name))?;
+        beads::join(&mut imported, tables)?;
     } else {
         for source in sources {
             let one = match format {
-                Format::Beads => beads::read(source),
                 Format::Github => github::read(source),
                 Format::Taskmaster => taskmaster::read(source),
-                Format::Taskwarrior | Format::Backlog => taskwarrior::read(source),
+                Format::Taskwarrior | Format::Backlog | Format::Beads => taskwarrior::read(source),
                 Format::VibeKanban => vibe_kanban::read(source),
+                Format::Csv => csv::read(source),
             };
             let one = one.map_err(|error| error.within(&source.name))?;
             imported.records.extend(one.records);
@@ -270,6 +288,7 @@ mod tests {
                 Some(Format::Taskwarrior),
             ),
             ("[{\"id\":\"1\",\"project_id\":\"2\",\"title\":\"x\",\"status\":\"todo\"}]", Some(Format::VibeKanban)),
+            ("ID,Title\nENG-1,x\n", Some(Format::Csv)),
             ("---\r\nid: task-1\r\ntitle: x\r\n---\r\n", Some(Format::Backlog)),
             ("", None),
             ("[]", None),
@@ -283,7 +302,7 @@ mod tests {
         assert_eq!(Format::guess(&[]), None);
         assert_eq!(Format::parse("GitHub").unwrap(), Format::Github);
         assert_eq!(Format::parse("bead").unwrap_err().hints(), ["did you mean beads?"]);
-        assert!(Format::parse("jira").unwrap_err().hints()[0].ends_with("taskwarrior and vibe-kanban"));
+        assert!(Format::parse("jira").unwrap_err().hints()[0].ends_with("vibe-kanban and csv"));
     }
 
     #[test]

@@ -270,3 +270,90 @@ fn state_of(state: &str, kind: Option<&str>) -> TaskStatus {
         () => TaskStatus::Pending,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::workflows::tests::{context, statuses};
+
+    use super::*;
+
+    /// A row of `agent_synchronizations`, as DuckDB exports it.
+    fn sync(id: &str, worktree: Option<&str>, pattern: &str, status: &str, minute: u32) -> Value {
+        json!({
+            "sync_id": id, "agent_id": "claude-code", "worktree_path": worktree, "sync_type": "workflow_transition",
+            "source_location": "planning/x", "target_location": "specs/x", "pattern": pattern, "status": status,
+            "created_at": format!("2025-11-30 10:{minute:02}:00"), "completed_at": null, "created_by": "claude-code",
+            "metadata": { "error": "no spec" }, "trigger_agent_id": null,
+        })
+    }
+
+    fn tables(name: &str, rows: Vec<Value>) -> BTreeMap<String, Vec<Value>> {
+        [(name.to_owned(), rows)].into()
+    }
+
+    #[test]
+    fn the_phases_of_each_worktree_become_a_workflow_with_those_that_remain() {
+        let rows = vec![
+            sync("s2", None, "phase_2_plan", "completed", 2),
+            sync("s1", None, "phase_1_specify", "completed", 1),
+            sync("s3", Some("/w/feature-a"), "phase_v7x1_1_worktree", "completed", 3),
+            sync("s4", Some("/w/feature-a"), "phase_v7x1_4_backmerge", "completed", 4),
+            sync("s5", Some("/w/feature-b"), "phase_4_implement", "failed", 5),
+        ];
+        let imported = read(&tables("agent_synchronizations", rows), &context());
+        assert_eq!(
+            statuses(&imported),
+            [
+                ("main", WorkflowStatus::Paused),
+                ("feature-a", WorkflowStatus::Completed),
+                ("feature-b", WorkflowStatus::Paused)
+            ]
+        );
+        assert_eq!(imported.notes, []);
+        let main = &imported.workflows[0];
+        let tasks: Vec<_> = main.tasks.iter().map(|task| (task.name.as_str(), task.status)).collect();
+        assert_eq!(
+            tasks[..3],
+            [
+                ("phase_1_specify", TaskStatus::Completed),
+                ("phase_2_plan", TaskStatus::Completed),
+                ("phase_3_tasks", TaskStatus::Pending)
+            ]
+        );
+        assert_eq!(tasks.len(), 7, "the remaining phases can be done here");
+        let edge = main.dependencies.iter().find(|edge| edge.task_id == main.tasks[3].id).unwrap();
+        assert_eq!(edge.depends_on, main.tasks[2].id);
+        assert_eq!(main.workflow.reason.as_deref(), Some("the last recorded phase is phase_2_plan"));
+        let failed = &imported.workflows[2].tasks[0];
+        assert_eq!((failed.status, failed.error.as_deref()), (TaskStatus::Dead, Some("no spec")));
+    }
+
+    #[test]
+    fn records_of_objects_become_one_workflow_with_a_task_for_each() {
+        let row = |id: &str, object: &str, state: &str, hour: u32| {
+            json!({
+                "record_id": id, "record_datetimestamp": format!("2025-11-30 {hour}:00:00.5"), "object_id": object,
+                "object_type": "task", "object_state": state, "object_metadata": { "description": "Write it" },
+            })
+        };
+        let rows = vec![
+            row("r-1", "task_T1", "20_in-progress", 10),
+            row("r-2", "task_T1", "99_done", 11),
+            row("r-3", "task_T2", "00_pending", 11),
+        ];
+        let imported = read(&tables("workflow_records", rows), &context());
+        assert_eq!(statuses(&imported), [("agentdb records", WorkflowStatus::Paused)]);
+        let states: Vec<_> = imported.workflows[0].tasks.iter().map(|task| task.status).collect();
+        assert_eq!(states, [TaskStatus::Completed, TaskStatus::Pending]);
+    }
+
+    #[test]
+    fn rules_between_agents_are_reported() {
+        let mut rule = sync("s6", None, "rule", "pending", 6);
+        rule["trigger_agent_id"] = "a".into();
+        let imported = read(&tables("agent_synchronizations", vec![rule]), &context());
+        assert_eq!(statuses(&imported), []);
+        let note = crate::Note::new("1 synchronization rules", "Waypost has no rules between agents");
+        assert_eq!(imported.notes, [note]);
+    }
+}

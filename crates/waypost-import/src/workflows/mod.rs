@@ -345,3 +345,48 @@ fn free_name(taken: &mut BTreeSet<String>, name: &str) -> String {
     }
     free
 }
+
+#[cfg(test)]
+mod tests {
+    use waypost_core::id::{RepositoryId, WorktreeId};
+    use waypost_core::model::Vcs;
+
+    use super::*;
+
+    /// A repository with one worktree, at the beginning of 2026.
+    pub(super) fn context() -> ImportContext {
+        let now = parse_time("2026-01-01T00:00:00Z").unwrap();
+        let repository = Repository {
+            id: RepositoryId::generate(&mut Seeded::of(&["repository"])),
+            name: "repo".to_owned(),
+            path: "/repo".into(),
+            vcs: Vcs::Git,
+            remote_url: None,
+            default_branch: None,
+        };
+        let worktree = Worktree {
+            id: WorktreeId::generate(&mut Seeded::of(&["worktree"])),
+            repository_id: repository.id.clone(),
+            name: "main".to_owned(),
+            path: "/repo".into(),
+            branch: None,
+            first_seen: now,
+            last_seen: now,
+            removed_at: None,
+        };
+        ImportContext { repository, worktree, repositories: BTreeMap::new(), is_shared: false, now }
+    }
+
+    /// The names of workflows, with their statuses.
+    pub(super) fn statuses(imported: &Imported) -> Vec<(&str, WorkflowStatus)> {
+        imported.workflows.iter().map(|dump| (dump.workflow.name.as_str(), dump.workflow.status)).collect()
+    }
+
+    #[test]
+    fn ids_of_the_same_names_are_the_same() {
+        let id = |names: &[&str]| WorkflowId::generate(&mut Seeded::of(names));
+        assert_eq!(id(&["a", "b"]), id(&["a", "b"]));
+        assert_ne!(id(&["a", "b"]), id(&["ab"]));
+        assert_ne!(id(&["job-1"]), id(&["job-2"]));
+    }
+}

@@ -228,6 +228,8 @@ pub fn settings(value: &Value) -> Imported {
 
 #[cfg(test)]
 mod tests {
+    use crate::workflows::tests::{context, statuses};
+
     use super::*;
 
     #[test]
@@ -248,5 +250,75 @@ mod tests {
         assert_eq!(imported.notes, [crate::Note::new("model", "Waypost has no such settings")]);
         let imported = settings(&json!({ "limits": { "max_task_duration_minutes": 9_999 }, "http_bridge": null }));
         assert_eq!((imported.settings.len(), imported.notes.len()), (0, 1));
+    }
+
+    /// Jobs of PedroCLI as its table has them.
+    const JOBS: &str = r#"[
+ {"id":"ca1487e1-4ca9-4a6c-86ac-cd325ec13e4a","job_type":"builder","status":"completed","description":"Add a metric\nfor jobs","input_payload":{"issue":"34","criteria":["It counts"]},"output_payload":{"summary":"PR opened"},"model_used":"qwen","created_at":"2026-01-19T10:00:00","started_at":"2026-01-19T10:00:01","completed_at":"2026-01-19T11:00:00","updated_at":"2026-01-19T11:00:00","workspace_dir":"/w/1","workflow_type":"builder_phased","current_phase":"deliver",
+  "phase_results":{"plan":{"phase_name":"plan","success":true,"output":"three steps","started_at":"2026-01-19T10:10:00Z","completed_at":"2026-01-19T10:20:00Z"},"analyze":{"phase_name":"analyze","success":true,"output":"read the code","started_at":"2026-01-19T10:00:01Z","completed_at":"2026-01-19T10:10:00Z"}},
+  "plan":{"steps":["a"]},"conversation_history":"[{\"role\":\"user\",\"content\":\"go\",\"timestamp\":\"2026-01-19T10:00:02Z\"}]"},
+ {"id":"c821fb7a-fe11-4855-b996-e470bb5f24bc","job_type":"debugger","status":"failed","description":"Find the crash","error_message":"no tests found","created_at":"2026-01-19T12:00:00","updated_at":"2026-01-19T12:30:00"},
+ {"id":"c821fb7a-0000-4855-b996-e470bb5f24bc","job_type":"reviewer","status":"running","description":"Review","current_phase":"validate","created_at":"2026-01-19T13:00:00","updated_at":"2026-01-19T13:30:00"},
+ {"id":"c821fb7a-1111-4855-b996-e470bb5f24bc","job_type":"triager","status":"cancelled","created_at":"2026-01-19T14:00:00","updated_at":"2026-01-19T14:30:00"}
+]"#;
+
+    fn jobs() -> Vec<Value> {
+        serde_json::from_str(JOBS).unwrap()
+    }
+
+    #[test]
+    fn a_job_becomes_a_workflow_with_one_task_that_ended_as_it_did() {
+        let imported = read(&jobs(), &context());
+        assert_eq!(
+            statuses(&imported),
+            [
+                ("Add a metric", WorkflowStatus::Completed),
+                ("Find the crash", WorkflowStatus::Failed),
+                ("Review", WorkflowStatus::Paused),
+                ("triager c821fb7a-1111-4855-b996-e470bb5f24bc", WorkflowStatus::Cancelled)
+            ]
+        );
+        assert_eq!(imported.notes, []);
+        let [built, crash, review, _] = imported.workflows.as_slice() else { panic!("{imported:?}") };
+        let task = &built.tasks[0];
+        assert_eq!((task.name.as_str(), task.outcome.as_deref()), ("builder", Some("PR opened")));
+        assert_eq!((task.acceptance.as_slice(), &task.context["issue"]), (&["It counts".to_owned()][..], &"34".into()));
+        let task = &crash.tasks[0];
+        assert_eq!((task.status, task.error.as_deref()), (TaskStatus::Dead, Some("no tests found")));
+        assert_eq!(review.workflow.reason.as_deref(), Some("it was running in PedroCLI in phase validate"));
+    }
+
+    #[test]
+    fn phases_conversation_and_output_become_checkpoints_in_the_order_of_time() {
+        let imported = read(&jobs(), &context());
+        let summaries: Vec<&str> =
+            imported.workflows[0].checkpoints.iter().map(|checkpoint| checkpoint.summary.as_str()).collect();
+        assert_eq!(
+            summaries,
+            ["phase analyze: read the code", "phase plan: three steps", "conversation with 1 entries", "output"]
+        );
+    }
+
+    #[test]
+    fn files_of_older_versions_have_other_names_of_fields() {
+        let old = json!({
+            "id": "job-1", "type": "build", "status": "failed", "input": { "description": "Old" }, "error": "boom",
+            "created_at": "2025-12-01T00:00:00.5-07:00", "work_dir": "/x", "context_dir": "/y",
+        });
+        assert!(is_job(&old) && !is_settings(&old));
+        let imported = read(&[old], &context());
+        assert_eq!(statuses(&imported), [("Old", WorkflowStatus::Failed)]);
+        let dump = &imported.workflows[0];
+        assert_eq!((dump.workflow.reason.as_deref(), dump.tasks[0].error.as_deref()), (Some("boom"), Some("boom")));
+        assert_eq!(dump.workflow.created_at.to_string(), "2025-12-01T07:00:00.500Z");
+    }
+
+    #[test]
+    fn a_job_is_the_same_workflow_in_every_import() {
+        let ids = || -> Vec<String> {
+            read(&jobs(), &context()).workflows.iter().map(|dump| dump.workflow.id.to_string()).collect()
+        };
+        assert_eq!(ids(), ids());
+        assert_eq!(ids().into_iter().collect::<std::collections::BTreeSet<_>>().len(), 4);
     }
 }

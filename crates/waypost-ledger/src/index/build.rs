@@ -6,7 +6,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use foldhash::fast::RandomState;
 use waypost_core::Result;
 use waypost_core::ledger::ready::{self, Facts, Hold, Inherited, Issues, Link};
-use waypost_core::ledger::vocabulary::Category;
+use waypost_core::ledger::vocabulary::{Category, Terms};
 use waypost_core::time::Timestamp;
 
 use super::Index;
@@ -16,19 +16,20 @@ use super::rows::{Form, IssueRow, ledger_row, stored_stamp};
 use crate::file::Source;
 
 /// All issues, while an index is built from scratch.
-struct AllIssues {
+struct AllIssues<'a> {
+    terms: &'a Terms,
     rows: HashMap<String, IssueRow, RandomState>,
     /// The issues that have open parts.
     open_parents: HashSet<String, RandomState>,
 }
 
-impl Issues for AllIssues {
+impl Issues for AllIssues<'_> {
     fn facts(&self, id: &str) -> Option<Cow<'_, Facts>> {
         self.rows.get(id).map(|row| Cow::Borrowed(&row.facts))
     }
 
     fn category(&self, id: &str) -> Option<Category> {
-        self.rows.get(id).map(|row| row.facts.category)
+        self.rows.get(id).map(|row| row.facts.category).or_else(|| self.terms.pruned.category(id))
     }
 
     fn has_open_child(&self, id: &str) -> bool {
@@ -82,7 +83,7 @@ impl Index {
         }
         let open = rows.values().filter(|row| !row.facts.category.is_over());
         let open_parents = open.filter_map(|row| row.facts.parent_id.clone()).collect();
-        let issues = AllIssues { rows, open_parents };
+        let issues = AllIssues { terms: &self.terms, rows, open_parents };
         let mut ids: Vec<&String> = issues.rows.keys().collect();
         // In the order of the primary key, SQLite appends each row.
         ids.sort_unstable();

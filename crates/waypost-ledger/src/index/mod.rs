@@ -27,11 +27,11 @@ use waypost_core::{Error, Result};
 
 pub(crate) use apply::Updated;
 pub(crate) use lines::KnownLines;
-pub use query::{Counts, Damage, Filter, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
-pub use search::COMMON_WORDS;
+pub use query::{Counts, Damage, Field, Filter, IndexedIssue, Order, Position, Range, Sort, Summary, Window};
+pub use search::{COMMON_WORDS, MAX_SEARCH};
 
 /// Format version; incremented when tables or their meaning change.
-const FORMAT: u32 = 11;
+const FORMAT: u32 = 12;
 
 /// How long SQLite waits for another process that is committing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(1);
@@ -46,6 +46,8 @@ const BEGIN: &str = "BEGIN";
 /// An index of the issues of all ledgers.
 pub struct Index {
     connection: Connection,
+    /// Its file; `None` if it is in memory, or new.
+    file: Option<PathBuf>,
     terms: Terms,
     salt: u64,
     /// Set once SQLite failed: no answer of this index can be trusted then.
@@ -72,14 +74,29 @@ pub(crate) enum Failure {
 impl Index {
     /// Opens the index that a link points to, and begins a read transaction. Returns `None` if no usable index exists.
     pub(crate) fn open(link: &Path, terms: &Terms) -> Option<Index> {
-        let connection = Connection::open_with_flags(file_of(link)?, FLAGS).ok()?;
+        let file = file_of(link)?;
+        let connection = Connection::open_with_flags(&file, FLAGS).ok()?;
         prepare(&connection).ok()?;
         connection.prepare_cached(BEGIN).and_then(|mut begin| begin.execute([])).ok()?;
+        // Locks the file before a statement that needs the schema does: that one would unlock it again in between.
+        connection.prepare_cached("PRAGMA user_version").and_then(|mut lock| lock.query_row([], |_| Ok(()))).ok()?;
         let about = connection
             .prepare_cached("SELECT identity, salt FROM about")
             .and_then(|mut about| about.query_row([], |row| Ok((row.get::<_, String>(0)?, row.get::<_, i64>(1)?))));
         let (identity, salt) = about.ok()?;
-        (identity == self::identity(terms)).then(|| Index::with_connection(connection, terms, salt.cast_unsigned()))
+        (identity == self::identity(terms)).then(|| {
+            let index = Index::with_connection(connection, terms, salt.cast_unsigned());
+            Index { file: Some(file), ..index }
+        })
+    }
+
+    /// Begins another read transaction on an open index, if it can still be used and the link still points to it: opening it
+    /// once more would take longer.
+    pub(crate) fn reopen(self, link: &Path) -> Option<Index> {
+        let is_current = self.failure().is_none() && self.file.is_some() && self.file == file_of(link);
+        let index = Some(self).filter(|_| is_current)?;
+        index.end();
+        index.begin().is_ok().then_some(index)
     }
 
     /// Creates an empty index in memory.
@@ -116,6 +133,7 @@ impl Index {
         connection.set_prepared_statement_cache_capacity(64);
         Index {
             connection,
+            file: None,
             terms: terms.clone(),
             salt,
             failure: Cell::new(None),
@@ -168,14 +186,40 @@ impl Index {
         if self.connection.is_autocommit() { self.run(BEGIN) } else { Ok(()) }
     }
 
-    /// Begins an exclusive write transaction, until [`Self::commit`] or [`Self::end`]. Ends a read transaction first.
+    /// Begins an exclusive write transaction, until [`Self::commit_change`] or [`Self::end`]. Ends a read transaction first.
+    /// No page is written before the commit, and there is no journal.
     pub(crate) fn begin_change(&self) -> Result<()> {
+        self.begin_write("PRAGMA journal_mode = MEMORY; PRAGMA cache_spill = OFF;")
+    }
+
+    /// Begins a write transaction with a journal, until [`Self::commit`] or [`Self::end`]: for changes that no change of a
+    /// ledger comes with, so that a process which has the index open would not find out that they are incomplete.
+    pub(crate) fn begin_journaled_change(&self) -> Result<()> {
+        self.begin_write("PRAGMA journal_mode = DELETE;")
+    }
+
+    fn begin_write(&self, settings: &str) -> Result<()> {
         self.end();
         // Without a boot id we cannot detect that a power cut tore the index.
         let synchronous =
-            if waypost_fs::boot_id().is_some() { "PRAGMA synchronous = OFF" } else { "PRAGMA synchronous = FULL" };
-        self.sql(|connection| connection.execute_batch(synchronous))?;
+            if waypost_fs::boot_id().is_some() { "PRAGMA synchronous = OFF;" } else { "PRAGMA synchronous = FULL;" };
+        self.sql(|connection| connection.execute_batch(settings).and_then(|()| connection.execute_batch(synchronous)))?;
         self.run("BEGIN IMMEDIATE")
+    }
+
+    /// Commits a change of the index that a link points to. The caller holds the lock of the index.
+    ///
+    /// A process that dies while it writes leaves pages of two versions. So the link is gone meanwhile: then the next process
+    /// builds a new index, and every other process waits for the lock.
+    pub(crate) fn commit_change(&self, link: &Path) -> Result<()> {
+        let Some(name) = self.file.as_deref().and_then(Path::file_name) else { return self.commit() };
+        let failed = |error| {
+            self.failure.set(Some(Failure::Unavailable));
+            Error::unavailable("cannot change the link to the index").because(error)
+        };
+        std::fs::remove_file(link).map_err(failed)?;
+        self.commit()?;
+        std::os::unix::fs::symlink(name, link).map_err(failed)
     }
 
     pub(crate) fn commit(&self) -> Result<()> {

@@ -151,6 +151,21 @@ pub struct Range {
     pub until: Option<Timestamp>,
 }
 
+/// A field whose words a filter names.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Field {
+    /// The status.
+    Status,
+    /// The type.
+    Type,
+    /// The assignee.
+    Assignee,
+    /// The author.
+    Author,
+    /// The labels.
+    Label,
+}
+
 /// The order of a list. Ties are broken by creation time, then by id.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Sort {
@@ -169,6 +184,18 @@ pub enum Sort {
     Id,
     /// By title.
     Title,
+}
+
+impl Field {
+    fn column(self) -> &'static str {
+        match self {
+            Field::Status => "status",
+            Field::Type => "issue_type",
+            Field::Assignee => "assignee",
+            Field::Author => "created_by",
+            Field::Label => "labels",
+        }
+    }
 }
 
 impl Sort {
@@ -445,10 +472,13 @@ impl Condition {
 impl Index {
     /// Resolves an id or a unique prefix of one.
     pub fn find(&self, prefix: &str) -> Result<String> {
+        // Another ledger's copy of the issue may be the one that counts.
         let ids = self.all(
-            &format!("SELECT id FROM issue WHERE id >= ?1 AND id < ?2{} ORDER BY id LIMIT 1000", self.only()),
+            "SELECT id FROM issue WHERE id >= ?1 AND id < ?2 AND \
+             (?3 IS NULL OR EXISTS (SELECT 1 FROM line WHERE line.id = issue.id AND line.ledger = ?3)) \
+             ORDER BY id LIMIT 1000",
             // No id continues with the last character of Unicode.
-            (prefix, format!("{prefix}\u{10ffff}")),
+            (prefix, format!("{prefix}\u{10ffff}"), self.only_ledger.get()),
             |row| row.get::<_, String>(0),
         )?;
         let found = issue_id::resolve(ids.iter().map(String::as_str), prefix).map(str::to_owned);
@@ -598,6 +628,23 @@ impl Index {
         self.scan(&sql, &condition.values(), limit, |issue| {
             [&issue.title, &issue.description].iter().any(|field| field.to_lowercase().contains(&text))
         })
+    }
+
+    /// Returns whether an issue has a word in a field, whatever its status.
+    pub fn has_word(&self, field: Field, word: &str) -> Result<bool> {
+        let mut condition = Condition::default();
+        let has = match field {
+            Field::Label => condition.has_label(word),
+            field => format!("{} = {}", field.column(), condition.value(word.to_owned())),
+        };
+        let sql = format!("SELECT 1 FROM issue WHERE {has} LIMIT 1");
+        Ok(self.one(&sql, condition.values().as_slice(), |_| Ok(()))?.is_some())
+    }
+
+    /// Returns the words that issues have in a field other than the labels.
+    pub fn words_of(&self, field: Field) -> Result<Vec<String>> {
+        let sql = format!("SELECT DISTINCT {0} FROM issue WHERE {0} IS NOT NULL ORDER BY 1", field.column());
+        self.all(&sql, [], |row| row.get(0))
     }
 
     /// Returns labels of which every issue that a filter selects has one, if few issues have them.
@@ -775,6 +822,18 @@ impl Index {
             |row| Ok((row.get::<_, String>(0)?, row.get::<_, usize>(1)?)),
         )?;
         found.into_iter().map(|(raw, ledger)| self.entry(raw, ledger)).collect()
+    }
+
+    /// Returns the ids that are in no ledger, but block an open issue.
+    pub fn unresolved(&self) -> Result<Vec<String>> {
+        let found: Vec<String> = self.all(
+            "SELECT DISTINCT other FROM issue JOIN edge ON edge.id = issue.id AND kind = 'blocks' \
+             WHERE category < 3 AND (waits_for > 0 OR is_held OR freed_at IS NOT NULL) AND waits_for > 0 \
+             AND NOT EXISTS (SELECT 1 FROM issue AS known WHERE known.id = other)",
+            [],
+            |row| row.get(0),
+        )?;
+        Ok(found.into_iter().filter(|id| self.terms().pruned.category(id).is_none()).collect())
     }
 
     /// Returns the reasons why an issue is not ready.

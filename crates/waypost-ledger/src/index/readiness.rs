@@ -48,7 +48,8 @@ impl Index {
         for (id, (before, after)) in touched.iter().zip(&changes) {
             let sides = [before.as_ref().map(|stored| &stored.facts), after.as_ref()];
             let [was_awaited, is_awaited] = sides.map(|facts| {
-                i64::from(ready::still_blocks(facts.map(|facts| facts.category), self.terms.ignore_unresolved))
+                let category = facts.map(|facts| facts.category).or_else(|| self.terms.pruned.category(id));
+                i64::from(ready::still_blocks(category, self.terms.ignore_unresolved))
             });
             if was_awaited != is_awaited {
                 for other in self.ids("SELECT id FROM edge WHERE other = ?1 AND kind = 'blocks'", id)? {
@@ -141,7 +142,7 @@ impl Issues for Index {
 
     fn category(&self, id: &str) -> Option<Category> {
         let found = self.one("SELECT category FROM issue WHERE id = ?1", [id], |row| row.get(0));
-        found.ok().flatten().map(category)
+        found.ok().flatten().map(category).or_else(|| self.terms.pruned.category(id))
     }
 
     fn has_open_child(&self, id: &str) -> bool {

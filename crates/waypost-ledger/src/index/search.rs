@@ -3,6 +3,8 @@
 //! Indexing the texts takes longer than the rest of the index. The first search therefore does it, and later ones only
 //! index new lines.
 
+use std::collections::BTreeSet;
+
 use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::record::Record;
 use waypost_core::{Error, Result};
@@ -12,6 +14,9 @@ use super::{Index, Summary};
 
 /// Maximum number of words of one search.
 const MAX_WORDS: usize = 100;
+
+/// Maximum number of characters of one search. A word of many parts is a search for each of them.
+pub const MAX_SEARCH: usize = 1_000;
 
 /// If more issues than these match, ranking them all would take noticeable time.
 pub const COMMON_WORDS: usize = 1_000;
@@ -77,8 +82,8 @@ impl Index {
     /// Returns whether more than [`COMMON_WORDS`] issues contain these words. Then [`Self::search`] does not compute how well
     /// each of them matches.
     pub fn are_common(&self, words: &[String]) -> Result<bool> {
-        let words = split(words);
-        if words.is_empty() || words.iter().any(|word| !is_tokenized(word)) || self.unsearched()?.is_some() {
+        let words = split(words)?;
+        if words.iter().any(|word| !is_tokenized(word)) || self.unsearched()?.is_some() {
             return Ok(false);
         }
         // Most common words are whole words, and FTS5 reads the matches of a prefix all at once.
@@ -100,11 +105,8 @@ impl Index {
     pub fn search(&self, words: &[String], window: impl Into<Window>) -> Result<Vec<Summary>> {
         let window = window.into();
         let all_words = words;
-        let words = split(words);
+        let words = split(words)?;
         let (limit, mut condition) = (sql_limit(window.limit), Condition::default());
-        if words.is_empty() || words.len() > MAX_WORDS {
-            return Err(Error::invalid(format!("a search takes 1 to {MAX_WORDS} words, not {}", words.len())));
-        }
         if words.iter().any(|word| !is_tokenized(word)) {
             let words: Vec<String> = words.iter().map(|word| word.to_lowercase()).collect();
             let order = scan_order();
@@ -192,7 +194,7 @@ impl Index {
     /// texts of other issues, because rare words count more.
     pub fn search_position(&self, words: &[String], id: &str, after: Option<&Position>) -> Result<Position> {
         let all_words = words;
-        let words = split(words);
+        let words = split(words)?;
         if words.iter().any(|word| !is_tokenized(word)) {
             return self.position(&scan_order(), id);
         }
@@ -218,9 +220,20 @@ fn text_row(line: i64, rank: i64) -> i64 {
     line | rank << 48
 }
 
-/// Splits words that contain spaces.
-fn split(words: &[String]) -> Vec<&str> {
-    words.iter().flat_map(|words| words.split_whitespace()).collect()
+/// Returns the words of a search, each once. Refuses a search that would take long, before any of it runs.
+fn split(words: &[String]) -> Result<Vec<&str>> {
+    let length: usize = words.iter().map(|word| word.chars().count()).sum();
+    if length > MAX_SEARCH {
+        return Err(Error::invalid(format!("a search has {length} characters, and at most {MAX_SEARCH} are allowed")));
+    }
+    let mut known = BTreeSet::new();
+    // FTS5 reads a query until the first NUL.
+    let words = words.iter().flat_map(|words| words.split(|char: char| char.is_whitespace() || char == '\0'));
+    let words: Vec<&str> = words.filter(|word| !word.is_empty() && known.insert(*word)).collect();
+    if words.is_empty() || words.len() > MAX_WORDS {
+        return Err(Error::invalid(format!("a search takes 1 to {MAX_WORDS} words, not {}", words.len())));
+    }
+    Ok(words)
 }
 
 /// The columns of a result by which results are sorted. The rank is a whole number, so that positions are exact.

@@ -1,4 +1,5 @@
-//! Authentication: by bearer token, by browser session, or by connecting over the Unix socket.
+//! Authentication: by bearer token or by browser session. Any program of the user can connect to a Unix socket, also one in a
+//! sandbox, so connecting gives no rights.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -6,21 +7,22 @@ use std::time::{Duration, Instant};
 
 use axum::body::Body;
 use axum::extract::{Request, State};
-use axum::http::{HeaderMap, HeaderValue, Method, Response, StatusCode, header};
+use axum::http::{HeaderMap, HeaderValue, Response, header};
 use axum::middleware::Next;
 use serde::Serialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::connections::Connection;
 use super::guard::Transport;
 use super::log_lines::Sample;
+use super::sessions::{self, Holder};
 use super::text::{hash, pairs};
 use super::{Shared, answer, guard, lock, page};
 use crate::calls::blocking;
 use waypost::access::{Grant, Role};
-use waypost::challenge::Challenge;
+use waypost::challenge::{Challenge, Ends};
 use waypost::client::PROOF_PATH;
-use waypost_core::Kind;
+use waypost_core::{Error, Kind, Result};
 
 /// Maximum concurrent requests per token.
 const MAX_REQUESTS_PER_TOKEN: usize = 256;
@@ -47,6 +49,11 @@ pub(super) async fn authenticate(
     };
     let (token, response) = match admitted {
         Ok(None) => (None, next.run(request).await),
+        Ok(Some((grant, _))) if grant.role == Role::Admin && is_from_job(&request) => {
+            let hints = ["way in a job uses the socket and the token in its environment"];
+            let message = "a process of a job does not get the rights of the owner";
+            (Some(grant.token), answer::refusal(403, Kind::Refused, message, &hints))
+        }
         Ok(Some((grant, credential))) => {
             let token = grant.token.clone();
             let has_slot = request
@@ -117,9 +124,8 @@ struct RequestLine<'a> {
 #[derive(Clone)]
 pub(super) enum Credential {
     Token(String),
-    /// The session, by the hash of its cookie.
+    /// The session of a browser, by the hash of its secret.
     Browser([u8; 32]),
-    Socket,
 }
 
 impl Credential {
@@ -132,8 +138,7 @@ impl Credential {
                 let known = (shared.lookup)(token).unwrap_or_default();
                 known.is_some() || !matches!((shared.lookup_in_store)(token), Ok(None))
             }
-            Credential::Browser(session) => shared.sessions.is_valid(session, (shared.owner_hash)().as_deref(), now),
-            Credential::Socket => true,
+            Credential::Browser(session) => !matches!(grant_of_session(shared, session, now), Ok(None)),
         }
     }
 }
@@ -190,7 +195,11 @@ async fn admit_by_store(
     }
 }
 
-/// Authenticates a request, by nothing but its token, its browser session or the socket.
+fn is_from_job(request: &Request) -> bool {
+    request.extensions().get::<Transport>() == Some(&Transport::JobSocket)
+}
+
+/// Authenticates a request, by nothing but its token or its browser session.
 fn admit(shared: &Shared, request: &Request) -> Result<Admission, Box<Response<Body>>> {
     let transport = request.extensions().get::<Transport>().copied().unwrap_or(Transport::Network);
     let headers = request.headers();
@@ -202,27 +211,19 @@ fn admit(shared: &Shared, request: &Request) -> Result<Admission, Box<Response<B
     if PUBLIC_PATHS.contains(&path) || page::is_page(path) {
         return Ok(Admission::Public);
     }
+    if let Some(secret) = bearer(headers).filter(|secret| secret.starts_with(sessions::PREFIX)) {
+        let session = hash(secret);
+        return match grant_of_session(shared, &session, Instant::now()) {
+            Ok(Some(grant)) => Ok(Admission::Granted(grant, Credential::Browser(session))),
+            Ok(None) => Err(Box::new(reject_token(shared))),
+            Err(error) => Err(Box::new(answer::error(&error))),
+        };
+    }
     if let Some(token) = bearer(headers) {
         return match (shared.lookup)(token) {
             Ok(Some(grant)) => Ok(Admission::Granted(grant, Credential::Token(token.to_owned()))),
             Ok(None) => Ok(Admission::CheckStore(token.to_owned())),
             Err(error) => Err(Box::new(answer::error(&error))),
-        };
-    }
-    if transport == Transport::Socket && !headers.contains_key(header::AUTHORIZATION) {
-        return Ok(Admission::Granted(Grant::owner("socket"), Credential::Socket));
-    }
-    if let Some(session) = shared.sessions.cookie(headers) {
-        let credential = Credential::Browser(session);
-        let is_logged_in =
-            credential.is_valid(shared, Instant::now()) && shared.sessions.is_of_host(&session, host(headers));
-        // A form on another site sends the cookie too, but cannot set a custom header.
-        let is_read = matches!(*request.method(), Method::GET | Method::HEAD);
-        let has_page_header = is_read || headers.contains_key("waypost-page");
-        return match (is_logged_in, has_page_header) {
-            (true, true) => Ok(Admission::Granted(Grant::owner("browser"), credential)),
-            (true, false) => Err(Box::new(answer::refusal(403, Kind::Refused, "missing header Waypost-Page", &[]))),
-            (false, _) => Err(Box::new(reject_token(shared))),
         };
     }
     let mut response = answer::refusal(
@@ -255,32 +256,44 @@ fn reject_token(shared: &Shared) -> Response<Body> {
     response
 }
 
-/// Exchanges a single-use code for a session cookie.
-pub(super) async fn login(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let query = pairs(request.uri().query().unwrap_or_default());
-    let code = query.iter().find(|(name, _)| name == "code").map(|(_, code)| hash(code));
-    let end = code.and_then(|code| lock(&shared.codes).remove(&code));
-    if end.is_none_or(|end| end < Instant::now()) {
-        return reject_token(&shared);
+/// Returns the rights of the session of a browser. None if it has ended, or the token with which it began.
+fn grant_of_session(shared: &Shared, session: &[u8; 32], now: Instant) -> Result<Option<Grant>> {
+    match shared.sessions.holder(session, now) {
+        Some(Holder::Owner(hash)) => Ok(((shared.owner_hash)() == Some(hash)).then(|| Grant::owner("browser"))),
+        Some(Holder::Token(token)) => (shared.lookup)(&token),
+        None => Ok(None),
     }
-    match shared.sessions.begin(host(request.headers()), (shared.owner_hash)()) {
-        Ok(cookie) => {
-            let mut response = Response::new(Body::empty());
-            *response.status_mut() = StatusCode::SEE_OTHER;
-            response.headers_mut().insert(header::LOCATION, HeaderValue::from_static("/"));
-            with_cookie(response, &cookie)
-        }
+}
+
+/// Exchanges a single-use code in the body, or the token of the request, for the secret of a session.
+pub(super) fn begin_session(shared: &Shared, token: Option<String>, body: &[u8]) -> Response<Body> {
+    let now = Instant::now();
+    let code = serde_json::from_slice::<Value>(body).ok();
+    let code = code.as_ref().and_then(|body| body.get("code")).and_then(Value::as_str);
+    let holder = match (code, token) {
+        (Some(code), _) if shared.sessions.use_code(code, now) => match (shared.owner_hash)() {
+            Some(hash) => Holder::Owner(hash),
+            None => return answer::error(&Error::unavailable("the owner's token cannot be read")),
+        },
+        (None, Some(token)) => match (shared.lookup)(&token) {
+            Ok(Some(_)) => Holder::Token(token),
+            Ok(None) => return reject_token(shared),
+            Err(error) => return answer::error(&error),
+        },
+        _ => return reject_token(shared),
+    };
+    match shared.sessions.begin(holder, now) {
+        Ok(secret) => answer::value(json!({ "session": secret })),
         Err(error) => answer::error(&error),
     }
 }
 
 /// Ends the session of a browser.
 pub(super) async fn logout(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
-    let response = answer::value(json!({}));
-    match request.extensions().get::<Credential>() {
-        Some(Credential::Browser(session)) => with_cookie(response, &shared.sessions.end(session)),
-        _ => response,
+    if let Some(Credential::Browser(session)) = request.extensions().get::<Credential>() {
+        shared.sessions.end(session);
     }
+    answer::value(json!({}))
 }
 
 /// Proves that this server knows the token that a client is about to send. It reveals nothing to a client that does not
@@ -288,7 +301,10 @@ pub(super) async fn logout(State(shared): State<Arc<Shared>>, request: Request) 
 pub(super) async fn prove(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
     let query = pairs(request.uri().query().unwrap_or_default());
     let parameter = |name: &str| query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
-    let challenge = match Challenge::read(host(request.headers()), parameter("nonce"), parameter("key")) {
+    let Some(ends) = request.extensions().get::<Ends>() else {
+        return answer::error(&Error::internal("the connection has no ends"));
+    };
+    let challenge = match Challenge::read(*ends, parameter("nonce"), parameter("key")) {
         Ok(challenge) => challenge,
         Err(error) => return answer::error(&error),
     };
@@ -298,15 +314,4 @@ pub(super) async fn prove(State(shared): State<Arc<Shared>>, request: Request) -
         Ok(None) => reject_token(&shared),
         Err(error) => answer::error(&error),
     }
-}
-
-fn host(headers: &HeaderMap) -> &str {
-    headers.get(header::HOST).and_then(|host| host.to_str().ok()).unwrap_or_default()
-}
-
-fn with_cookie(mut response: Response<Body>, cookie: &str) -> Response<Body> {
-    if let Ok(cookie) = HeaderValue::from_str(cookie) {
-        response.headers_mut().insert(header::SET_COOKIE, cookie);
-    }
-    response
 }

@@ -4,6 +4,7 @@
 //! `Host` and `Origin`, nor send JSON without a CORS preflight, and the server never answers a preflight.
 
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Uri, header};
+use waypost_core::seeded::seeded_bug;
 
 use crate::mcp::Allowed;
 
@@ -48,9 +49,9 @@ impl Names {
 pub(crate) enum Transport {
     /// Over the network, including loopback.
     Network,
-    /// Over the Unix socket, from a process of the same user.
+    /// Over a Unix socket, from a process of the same user.
     Socket,
-    /// Over the socket of a job, from a process of the same user that may not be one of the job.
+    /// Over the socket of a job, or from a process of a job over that of the owner.
     JobSocket,
 }
 
@@ -71,7 +72,9 @@ pub(crate) fn check(
         Transport::Network => names.contains(name),
         Transport::Socket | Transport::JobSocket => name.eq_ignore_ascii_case("localhost"),
     };
-    if !is_own_name(host) || uri.authority().is_some_and(|authority| !is_own_name(authority.as_str())) {
+    if (!is_own_name(host) && !seeded_bug("accept_any_host"))
+        || uri.authority().is_some_and(|authority| !is_own_name(authority.as_str()))
+    {
         return Err((403, "the Host header does not name this server"));
     }
     let mut origins = headers.get_all(header::ORIGIN).iter();
@@ -81,7 +84,8 @@ pub(crate) fn check(
             let origin = origin.to_str().unwrap_or_default();
             let name = origin.strip_prefix("http://").or_else(|| origin.strip_prefix("https://"));
             // No browser uses a Unix socket.
-            if transport != Transport::Network || !name.is_some_and(|name| name.eq_ignore_ascii_case(host)) {
+            let is_own = transport == Transport::Network && name.is_some_and(|name| name.eq_ignore_ascii_case(host));
+            if !is_own && !seeded_bug("accept_any_origin") {
                 return Err((403, "the Origin header does not name this server"));
             }
         }

@@ -47,7 +47,7 @@ use waypost_fs::check_threads;
 
 use crate::calls::blocking;
 use crate::mcp;
-use admit::{authenticate, login, logout, prove};
+use admit::{authenticate, bearer, begin_session, logout, prove};
 use connections::{Connection, Connections, TimedWrites};
 use events::{EventRequest, Events, MAX_LISTENERS};
 use guard::{Names, Transport};
@@ -58,10 +58,10 @@ use readiness::Readiness;
 use route::{Op, ROOT};
 use sessions::Sessions;
 use sse::{Budget, Hangup};
-use text::{hash, pairs};
+use text::pairs;
 use waypost::access::{Grant, Role};
 use waypost::app::{self, App, Measure};
-use waypost::challenge::Challenge;
+use waypost::challenge::{Challenge, Ends};
 use waypost::client::PROOF_PATH;
 
 /// Threads of the asynchronous runtime.
@@ -72,8 +72,8 @@ const MAX_BLOCKING_THREADS: usize = 96;
 const READ_TIMEOUT: Duration = Duration::from_secs(15);
 /// Time until the next attempt to accept a connection, after the process ran out of file descriptors.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(50);
-/// How long a login code is valid.
-const LOGIN_CODE_TTL: Duration = Duration::from_mins(5);
+/// Maximum size of a login.
+const MAX_LOGIN_BYTES: usize = 4_096;
 /// How long pending requests may take to complete at shutdown.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -152,8 +152,6 @@ struct Shared {
     busy: Mutex<HashMap<String, usize>>,
     /// When requests with an invalid token arrived.
     invalid_tokens: Mutex<Vec<Instant>>,
-    /// The hashes of login codes, with their expiration.
-    codes: Mutex<HashMap<[u8; 32], Instant>>,
     sessions: Sessions,
     in_flight: AtomicUsize,
     /// The OpenAPI document, built on the first request.
@@ -202,7 +200,6 @@ async fn run(app: Arc<App>, config: Config) -> Result<()> {
         Listener::Tcp(listener) => listener.local_addr().ok().map(|address| address.port()),
         Listener::Unix(_) | Listener::Job(_) => None,
     });
-    let codes = config.code.iter().map(|code| (hash(code), Instant::now() + LOGIN_CODE_TTL)).collect();
     let shared = Arc::new(Shared {
         ops: ops(),
         app,
@@ -224,8 +221,7 @@ async fn run(app: Arc<App>, config: Config) -> Result<()> {
         stop: watch::channel(false).0,
         busy: Mutex::default(),
         invalid_tokens: Mutex::default(),
-        codes: Mutex::new(codes),
-        sessions: Sessions::new()?,
+        sessions: Sessions::new(config.code.as_deref(), Instant::now()),
         in_flight: AtomicUsize::new(0),
         document: OnceLock::new(),
     });
@@ -290,8 +286,9 @@ async fn accept_tcp(listener: tokio::net::TcpListener, router: Router, shared: A
         match accepted {
             Ok((stream, peer)) => {
                 let Some(connection) = shared.connections.admit(peer.ip().to_canonical()) else { continue };
+                let Ok(own) = stream.local_addr() else { continue };
                 let _ = stream.set_nodelay(true);
-                let from = (Transport::Network, Some(connection));
+                let from = (Transport::Network, Some(connection), Ends::new(peer, own));
                 tokio::spawn(serve_connection(stream, from, router.clone(), Arc::clone(&shared)));
             }
             // Out of file descriptors: retry after open connections have ended.
@@ -320,7 +317,10 @@ async fn accept_unix(
                     shared.log(&json!({ "level": "warn", "event": "foreign_user" }));
                     continue;
                 }
-                let served = serve_connection(stream, (transport, None), router.clone(), Arc::clone(&shared));
+                let peer = stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
+                let is_of_job = peer.is_some_and(waypost::jobs::is_of_job);
+                let from = (if is_of_job { Transport::JobSocket } else { transport }, None, Ends::of_socket());
+                let served = serve_connection(stream, from, router.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {
                     served.await;
                     drop(permit);
@@ -335,7 +335,7 @@ async fn accept_unix(
 /// counted among those over TCP.
 async fn serve_connection<S>(
     stream: S,
-    (transport, tcp): (Transport, Option<Connection>),
+    (transport, tcp, ends): (Transport, Option<Connection>, Ends),
     router: Router,
     shared: Arc<Shared>,
 ) where
@@ -349,8 +349,9 @@ async fn serve_connection<S>(
         let mut request = request.map(Body::new);
         request.extensions_mut().insert(transport);
         request.extensions_mut().insert(request_hangup.clone());
-        if let Some(tcp) = &request_tcp {
-            request.extensions_mut().insert(tcp.clone());
+        request.extensions_mut().insert(ends);
+        if let Some(connection) = &request_tcp {
+            request.extensions_mut().insert(connection.clone());
         }
         async move { tower_service::Service::call(&mut router, request).await }
     });
@@ -389,7 +390,7 @@ fn router(shared: &Arc<Shared>) -> Router {
         .route("/whoami", get(whoami))
         .route("/metrics", get(metrics_page))
         .route("/openapi.json", get(openapi_document))
-        .route("/login", get(login))
+        .route("/login", post(login))
         .route("/logout", post(logout))
         .route(PROOF_PATH, get(prove))
         .route(&format!("{ROOT}/events/stream"), get(stream_events))
@@ -473,7 +474,26 @@ async fn identify_mcp_caller(State(shared): State<Arc<Shared>>, mut request: Req
     // The SDK waits for a body without a timeout.
     let (parts, body) = request.into_parts();
     match operation::read_bytes(body, operation::MAX_BODY_BYTES, READ_TIMEOUT).await {
-        Ok(bytes) => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+        Ok(bytes) => match mcp::refusal(&bytes).filter(|_| parts.method == Method::POST) {
+            None => next.run(Request::from_parts(parts, Body::from(bytes))).await,
+            Some(refusal) => {
+                let mut response = answer::text("application/json", refusal.to_string());
+                // A client finds the answer to its request by the id.
+                if refusal["id"].is_null() {
+                    *response.status_mut() = StatusCode::BAD_REQUEST;
+                }
+                response
+            }
+        },
+        Err(failure) => failure.into_response(),
+    }
+}
+
+/// Logs a browser in.
+async fn login(State(shared): State<Arc<Shared>>, request: Request) -> Response<Body> {
+    let token = bearer(request.headers()).map(str::to_owned);
+    match operation::read_bytes(request.into_body(), MAX_LOGIN_BYTES, READ_TIMEOUT).await {
+        Ok(body) => begin_session(&shared, token, &body),
         Err(failure) => failure.into_response(),
     }
 }
@@ -556,7 +576,9 @@ fn event_request(shared: &Arc<Shared>, request: &Request) -> Result<EventRequest
         return Err(Error::unavailable("too many listeners"));
     }
     let client = sse::client(request)?;
-    let mut parsed = EventRequest { client, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
+    let is_owner = request.extensions().get::<Grant>().is_some_and(|grant| grant.role == Role::Admin);
+    let mut parsed =
+        EventRequest { client, is_owner, since: None, kinds: Vec::new(), subject: None, worktree_id: None };
     for (name, value) in pairs(request.uri().query().unwrap_or_default()) {
         match name.as_str() {
             "since" => parsed.since = Some(number(&name, &value)?),

@@ -44,6 +44,23 @@ pub(crate) fn document(ops: &[Op]) -> Value {
         "responses": { "200": ended, "default": errors() },
     });
     add(&mut paths, "/logout", "post", logout);
+    let session =
+        json!({ "type": "object", "required": ["session"], "properties": { "session": { "type": "string" } } });
+    let login = json!({
+        "operationId": "login", "security": [], "tags": [SERVER_TAG],
+        "summary": "Exchange a single-use code, or the token of the request, for the secret of a session",
+        "requestBody": { "required": false, "content": content(&json!({
+            "type": "object", "properties": { "code": { "type": "string" } },
+        })) },
+        "responses": {
+            "200": {
+                "description": "A bearer token that is valid until the browser logs out, for at most 12 hours.",
+                "content": content(&plain_answer(&session)),
+            },
+            "default": errors(),
+        },
+    });
+    add(&mut paths, "/login", "post", login);
     paths.sort_keys();
     let mut schemas = generator.take_definitions(true);
     schemas.insert("Problem".to_owned(), problem_schema());
@@ -337,13 +354,18 @@ fn path_schema(schema: &Value) -> Value {
     schema
 }
 
-/// Removes `null`: a parameter without a value is left out.
+/// Removes `null`: a parameter without a value is left out. Removes limits of texts and lists, too: an address has one limit
+/// as a whole, which is smaller.
 fn without_null(mut schema: Value) -> Value {
+    remove_limits(&mut schema);
     if let Some(kinds) = schema.get("type").and_then(Value::as_array) {
         let kinds: Vec<_> = kinds.iter().filter(|kind| *kind != "null").cloned().collect();
         if let [kind] = kinds.as_slice() {
             schema["type"] = kind.clone();
         }
+    }
+    if let Some(words) = schema.get_mut("enum").and_then(Value::as_array_mut) {
+        words.retain(|word| !word.is_null());
     }
     if let Some(any) = schema.get("anyOf").and_then(Value::as_array) {
         let any: Vec<_> = any.iter().filter(|one| one.get("type") != Some(&json!("null"))).cloned().collect();
@@ -361,6 +383,18 @@ fn without_null(mut schema: Value) -> Value {
         fields.remove("default");
     }
     schema
+}
+
+fn remove_limits(schema: &mut Value) {
+    match schema {
+        Value::Object(fields) => {
+            fields.shift_remove("maxLength");
+            fields.shift_remove("maxItems");
+            fields.values_mut().for_each(remove_limits);
+        }
+        Value::Array(parts) => parts.iter_mut().for_each(remove_limits),
+        _ => {}
+    }
 }
 
 /// Adds the maximum of integers.
@@ -498,6 +532,5 @@ fn other_paths() -> Vec<(&'static str, Value)> {
                 }),
             ),
         ),
-        ("/login", public("login", "Log a browser in with a single-use code", json!({ "description": "Logged in." }))),
     ]
 }

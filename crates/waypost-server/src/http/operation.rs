@@ -242,7 +242,7 @@ fn set_tag(response: &mut Response<Body>, tag: &str) {
     if let Ok(tag) = HeaderValue::from_str(tag) {
         response.headers_mut().insert(header::ETAG, tag);
         response.headers_mut().insert(header::CACHE_CONTROL, HeaderValue::from_static("private, no-cache"));
-        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Authorization, Cookie"));
+        response.headers_mut().insert(header::VARY, HeaderValue::from_static("Authorization"));
     }
 }
 

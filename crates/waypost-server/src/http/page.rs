@@ -61,6 +61,7 @@ const FILES: &[File] = files![
     "screens/workflow.js",
     "screens/workflows.js",
     "screens/workspaces.js",
+    "session.js",
     "style.css",
     "ui.js",
     "vendor/hooks.js",

@@ -125,7 +125,9 @@ impl Op {
             let kind = kind(schema);
             if kind == Some("array") {
                 let item = schema.get("items").and_then(self::kind);
-                let items = text.split(',').filter(|item| !item.is_empty());
+                let list = serde_json::from_str::<Vec<String>>(text);
+                let list = list.unwrap_or_else(|_| text.split(',').map(str::to_owned).collect());
+                let items = list.iter().filter(|item| !item.is_empty());
                 let items = items.map(|text| parse_value(name, text, item)).collect::<Result<Vec<_>>>()?;
                 match arguments.entry(name.as_str()).or_insert_with(|| Value::Array(Vec::new())) {
                     Value::Array(all) => all.extend(items),
@@ -381,6 +383,7 @@ mod tests {
     #[test]
     fn query_parameters_are_parsed_according_to_their_schema() {
         let arguments = |name: &str, pairs: &[(&str, &str)]| op(name).parse_query(&query(pairs)).map(Value::Object);
+        assert_eq!(arguments("list_tasks", &[("statuses", "[\"pending\"]")]).unwrap()["statuses"], json!(["pending"]));
         assert_eq!(
             arguments("list_tasks", &[("statuses", "pending,dead"), ("claimable", "true"), ("limit", "5")]).unwrap(),
             json!({ "statuses": ["pending", "dead"], "claimable": true, "limit": 5 })

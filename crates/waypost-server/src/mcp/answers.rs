@@ -8,7 +8,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use waypost::app::Reply;
 use waypost_core::Error;
-use waypost_core::escape::{escape, escape_lines, quoted};
+use waypost_core::escape::{escape, escape_lines, quoted, word};
 
 /// The answer of a tool.
 pub(super) struct Answer {
@@ -122,7 +122,7 @@ pub(super) fn ended(answer: &Value) -> (Value, String) {
     let mut text = format!("{}/{}: {}", line(&answer["workflow"]), line(&answer["name"]), line(&answer["status"]));
     if let Some(issue) = answer["closed_issue"].as_str() {
         data["closed_issue"] = json!(issue);
-        let _ = write!(text, "\nclosed issue: {}", escape(issue));
+        let _ = write!(text, "\nclosed issue: {}", word(issue));
     }
     (data, text)
 }
@@ -151,7 +151,7 @@ pub(super) fn inbox(answer: &Value) -> (Value, String) {
     let messages = map_items(&answer["messages"], |message| pick(message, MESSAGE_FIELDS));
     let mut text = format!("{} unread", answer["unread"]);
     for message in &messages {
-        let (id, from, priority) = (plain(&message["id"]), plain(&message["from"]), plain(&message["priority"]));
+        let (id, from, priority) = (plain(&message["id"]), one_word(&message["from"]), plain(&message["priority"]));
         let mut said = plain(&message["subject"]);
         if message["body"] != message["subject"] {
             let _ = write!(said, "\n{}", plain(&message["body"]));
@@ -194,14 +194,18 @@ pub(super) fn issue_page(answer: &Value) -> (Value, String) {
     let reasons = join(&answer["reasons"]);
     let _ = match reasons.as_str() {
         "" => write!(text, "\nready: {}", answer["ready"]),
-        reasons => write!(text, "\nnot ready: {}", escape(reasons)),
+        // They name other issues.
+        reasons => write!(text, "\n{}", quoted("not ready", &escape(reasons))),
     };
     for comment in answer["issue"]["comments"].as_array().into_iter().flatten() {
         let said = format!("{}: {}", line(&comment["author"]), plain(&comment["text"]));
         let _ = write!(text, "\n{}", quoted("comment", &said));
     }
-    text.push('\n');
-    (answer.clone(), text)
+    let left_out = join(&answer["left_out"]);
+    if !left_out.is_empty() {
+        let _ = write!(text, "\nleft out: {}; a larger budget shows more", escape(&left_out));
+    }
+    with_next(answer, answer.clone(), text)
 }
 
 /// Shortens the answer of a change to an issue, or of a claim.
@@ -220,7 +224,7 @@ pub(super) fn issue(answer: &Value) -> (Value, String) {
 fn issue_line(issue: &Value) -> String {
     let assignee = plain(&issue["assignee"]);
     let assignee = if assignee.is_empty() { assignee } else { format!(" (assigned to {assignee})") };
-    let about = format!("{} P{} {}", plain(&issue["id"]), issue["priority"], plain(&issue["status"]));
+    let about = format!("{} P{} {}", one_word(&issue["id"]), issue["priority"], one_word(&issue["status"]));
     quoted(&about, &escape(&format!("{}{assignee}", plain(&issue["title"]))))
 }
 
@@ -263,7 +267,7 @@ pub(super) fn status(answer: &Value) -> (Value, String) {
     part("messages", messages, &|one| format!("from {} | {}", plain(&one["from"]), plain(&one["subject"])));
     let issues =
         map_items(&answer["issues_in_work"], |seen| json!({ "id": seen["subject"], "holder": seen["holder_name"] }));
-    part("issues", issues, &|one| format!("{} {}", plain(&one["id"]), plain(&one["holder"])));
+    part("issues", issues, &|one| format!("{} {}", one_word(&one["id"]), plain(&one["holder"])));
     if text.is_empty() {
         text.push_str("no tasks, agents or messages\n");
     }
@@ -322,6 +326,11 @@ fn plain(value: &Value) -> String {
 /// Formats a value in one line.
 fn line(value: &Value) -> String {
     escape(&plain(value)).into_owned()
+}
+
+/// Formats a value as one word, for a line in which it stands before quoted text.
+fn one_word(value: &Value) -> String {
+    word(&plain(value)).into_owned()
 }
 
 /// Escapes the texts in a value; line breaks stay.

@@ -14,7 +14,7 @@ use std::time::Duration;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, CompleteRequestMethod, CompleteRequestParams,
-    CompleteResult, ContentBlock, ErrorData, Implementation, InitializeResult, ListPromptsRequestMethod,
+    CompleteResult, ContentBlock, ErrorCode, ErrorData, Implementation, InitializeResult, ListPromptsRequestMethod,
     ListPromptsResult, ListResourceTemplatesResult, ListResourcesResult, ListToolsResult, PaginatedRequestParams,
     ReadResourceRequestParams, ReadResourceResponse, ReadResourceResult, Resource, ResourceContents, ResourceTemplate,
     ServerCapabilities, Tool, ToolAnnotations,
@@ -22,6 +22,7 @@ use rmcp::model::{
 use rmcp::service::{RequestContext, RoleServer, ServerInitializeError, ServiceExt};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use waypost_core::escape::escape;
@@ -160,6 +161,55 @@ pub fn http_service(app: Arc<App>, allowed: Allowed) -> StreamableHttpService<im
     let called = Arc::new(Notify::new());
     let tools = move || Ok(Tools { app: Arc::clone(&app), caller: None, called: Arc::clone(&called) });
     StreamableHttpService::new(tools, Arc::default(), config)
+}
+
+/// Returns the answer to a message that is not valid, if it is not; null to a notification, which has no answer.
+///
+/// The SDK takes a message with wrong parameters for one with an unknown method, and answers some invalid ones without
+/// their id, so that their client waits for ever.
+pub(crate) fn refusal(message: &[u8]) -> Option<Value> {
+    // Parsers may ignore a byte order mark.
+    let message = message.strip_prefix(b"\xef\xbb\xbf").unwrap_or(message);
+    let error = |id: Value, code: ErrorCode, text: String| {
+        Some(json!({ "jsonrpc": "2.0", "id": id, "error": { "code": code, "message": text } }))
+    };
+    let Ok(message) = serde_json::from_slice::<Value>(message) else {
+        return error(Value::Null, ErrorCode::PARSE_ERROR, "the message is not JSON".to_owned());
+    };
+    let id = Some(message["id"].clone()).filter(|id| id.is_string() || id.is_i64() || id.is_u64()).unwrap_or_default();
+    let invalid = |what: &str| error(id.clone(), ErrorCode::INVALID_REQUEST, what.to_owned());
+    if message["jsonrpc"] != "2.0" {
+        return invalid("the message is not one of JSON-RPC 2.0");
+    }
+    let Some(method) = message["method"].as_str() else {
+        let is_response =
+            message.get("method").is_none() && (message.get("result").is_some() || message.get("error").is_some());
+        return if is_response { None } else { invalid("method must be a text") };
+    };
+    let is_notification = message.get("id").is_none();
+    if !is_notification && id.is_null() {
+        return invalid("id must be a text or a whole number");
+    }
+    let params = message["params"].clone();
+    let problem = match method {
+        _ if !params.is_object() && !params.is_null() => Some("they must be an object".to_owned()),
+        "tools/call" => problem::<CallToolRequestParams>(params),
+        "resources/read" => problem::<ReadResourceRequestParams>(params),
+        "tools/list" | "resources/list" | "resources/templates/list" => {
+            problem::<Option<PaginatedRequestParams>>(params)
+        }
+        _ => None,
+    };
+    let problem = problem?;
+    if is_notification {
+        return Some(Value::Null);
+    }
+    error(id, ErrorCode::INVALID_PARAMS, format!("wrong parameters for {method}: {problem}"))
+}
+
+/// Returns why parameters are wrong, if they are.
+fn problem<P: DeserializeOwned>(params: Value) -> Option<String> {
+    serde_json::from_value::<P>(params).err().map(|error| error.to_string())
 }
 
 /// The MCP tools.

@@ -1,19 +1,16 @@
 //! Standard input and output of a server for one client.
 //!
-//! The SDK ignores a line that is not JSON, and the client would wait for its answer. So input answers such lines itself,
-//! and all answers go through one channel, which keeps their lines whole.
+//! The SDK ignores a line that is not JSON, and the client would wait for its answer. So input answers lines itself that
+//! [`refusal`] refuses, and all answers go through one channel, which keeps their lines whole.
 
 use std::io;
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 
-use serde::de::IgnoredAny;
 use tokio::io::{AsyncRead, AsyncWrite, AsyncWriteExt as _, ReadBuf};
 use tokio::sync::{mpsc, oneshot};
 
-/// The answer to a line that is not JSON. It has no id, because none can be read.
-const PARSE_ERROR: &[u8] =
-    b"{\"jsonrpc\":\"2.0\",\"id\":null,\"error\":{\"code\":-32700,\"message\":\"the line is not JSON\"}}\n";
+use super::refusal;
 
 /// Maximum length of a line, in bytes.
 const MAX_LINE_BYTES: usize = 16 << 20;
@@ -44,7 +41,7 @@ async fn write_lines(mut lines: mpsc::UnboundedReceiver<Vec<u8>>) {
     }
 }
 
-/// Standard input without the lines that are not JSON.
+/// Standard input without the lines that are refused.
 pub(super) struct Stdin {
     inner: tokio::io::Stdin,
     /// Dropped when standard input is closed.
@@ -73,7 +70,7 @@ impl AsyncRead for Stdin {
     }
 }
 
-/// The lines of the input that are JSON.
+/// The lines of the input that are messages.
 struct Accepted {
     /// The line that has not ended yet.
     line: Vec<u8>,
@@ -93,23 +90,19 @@ impl Accepted {
                 self.line.extend_from_slice(part);
             }
             if part.ends_with(b"\n") {
-                if !self.is_too_long && is_json_or_empty(&self.line) {
-                    self.ready.append(&mut self.line);
-                } else {
+                // Too long a line is empty by now, which is not JSON.
+                let is_blank = !self.is_too_long && self.line.trim_ascii().is_empty();
+                match refusal(&self.line).filter(|_| !is_blank) {
+                    None => self.ready.append(&mut self.line),
+                    Some(answer) if answer.is_null() => {}
                     // The client may have closed its end.
-                    let _ = self.answers.send(PARSE_ERROR.to_vec());
+                    Some(answer) => drop(self.answers.send(format!("{answer}\n").into_bytes())),
                 }
                 self.line.clear();
                 self.is_too_long = false;
             }
         }
     }
-}
-
-fn is_json_or_empty(line: &[u8]) -> bool {
-    // Parsers may ignore a byte order mark.
-    let line = line.strip_prefix(b"\xef\xbb\xbf").unwrap_or(line).trim_ascii();
-    line.is_empty() || serde_json::from_slice::<IgnoredAny>(line).is_ok()
 }
 
 /// Standard output, line by line.
@@ -147,16 +140,21 @@ mod tests {
     fn lines_that_are_not_json_are_answered_and_the_others_accepted_whole() {
         let (answers, mut answered) = mpsc::unbounded_channel();
         let mut accepted = Accepted { line: Vec::new(), is_too_long: false, ready: Vec::new(), answers };
-        accepted.take(b"{\"a\":");
+        let message = "{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"ping\"}\n";
+        let (begin, end) = message.split_at(9);
+        accepted.take(begin.as_bytes());
         assert!(accepted.ready.is_empty());
-        accepted.take(b"1}\nno JSON\n\n\xef\xbb\xbf[2]\n{\"b\":");
-        assert_eq!(accepted.ready, b"{\"a\":1}\n\n\xef\xbb\xbf[2]\n");
-        assert_eq!(answered.try_recv().unwrap(), PARSE_ERROR);
-        assert!(answered.try_recv().is_err());
+        accepted.take(format!("{end}no JSON\n\n\u{feff}{message}{begin}").as_bytes());
+        assert_eq!(accepted.ready, format!("{message}\n\u{feff}{message}").as_bytes());
+        let mut code = || {
+            let answer: serde_json::Value = serde_json::from_slice(&answered.try_recv().ok()?).unwrap();
+            answer["error"]["code"].as_i64()
+        };
+        assert_eq!((code(), code()), (Some(-32700), None));
         accepted.ready.clear();
         accepted.take(&vec![b'1'; MAX_LINE_BYTES]);
         assert!(accepted.line.is_empty(), "the rest of the line is not kept");
-        accepted.take(b"1\n3\n");
-        assert_eq!((answered.try_recv().unwrap().as_slice(), accepted.ready.as_slice()), (PARSE_ERROR, &b"3\n"[..]));
+        accepted.take(format!("1\n{message}").as_bytes());
+        assert_eq!((code(), accepted.ready.as_slice()), (Some(-32700), message.as_bytes()));
     }
 }

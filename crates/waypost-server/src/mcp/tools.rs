@@ -197,7 +197,12 @@ pub(super) static TABLE: &[Tool] = &[
                 &[field("status").of("statuses"), field("labels"), field("parent"), LIMIT, AFTER, REPO],
             ),
             action("search", "search_issues", answers::issues, &[field("words").of("text"), LIMIT, AFTER, REPO]),
-            action("show", "explain_issue", answers::issue_page, &[ISSUE.described("or a unique prefix"), REPO]),
+            action(
+                "show",
+                "explain_issue",
+                answers::issue_page,
+                &[ISSUE, field("budget").or(|| json!(2_000)), AFTER, REPO],
+            ),
         ],
     )
     .chosen_by("do"),
@@ -391,7 +396,10 @@ fn coerce(name: &str, schema: &Value, value: Value) -> Result<Value> {
             let items = items.into_iter().map(|item| coerce(name, &schema["items"], item));
             items.collect::<Result<Vec<_>>>().map(Value::Array)
         }
-        ("array", Value::String(_)) => Ok(json!([value])),
+        ("array", Value::String(text)) => match serde_json::from_str(text) {
+            Ok(list @ Value::Array(_)) => coerce(name, schema, list),
+            _ => Ok(json!([value])),
+        },
         ("array", _) => wrong("a list"),
         ("string", Value::String(word)) => match schema["enum"].as_array() {
             Some(words) if !words.contains(&value) => {
@@ -633,6 +641,7 @@ mod tests {
             ("heartbeat", json!({ "epoch": 7.0 }), json!({ "epoch": 7 })),
             ("issue", json!({ "do": "add", "priority": "P1" }), json!({ "do": "add", "priority": 1 })),
             ("issue", json!({ "do": "add", "labels": "a" }), json!({ "do": "add", "labels": ["a"] })),
+            ("issue", json!({ "do": "add", "labels": "[\"a\",\"b\"]" }), json!({ "do": "add", "labels": ["a", "b"] })),
             ("issue", json!({ "do": "release", "force": "true" }), json!({ "do": "release", "force": true })),
             ("context", json!({ "task": 12 }), json!({ "task": "12" })),
             (
@@ -721,7 +730,7 @@ mod tests {
         for (tool, given, operation, passed) in [
             ("prime", json!({}), "prime", json!({ "budget": 350, "tools": true })),
             ("next", json!({ "minutes": 2, "budget": 9 }), "claim_task", json!({ "ttl_ms": 120_000, "budget": 9 })),
-            ("issues", json!({ "do": "show", "id": "a" }), "explain_issue", json!({ "issue": "a" })),
+            ("issues", json!({ "do": "show", "id": "a" }), "explain_issue", json!({ "issue": "a", "budget": 2_000 })),
             ("issues", json!({ "do": "list" }), "list_issues", json!({ "limit": 10 })),
             (
                 "issue",

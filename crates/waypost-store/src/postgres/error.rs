@@ -89,6 +89,11 @@ pub(super) fn is_restarting(error: &Failed) -> bool {
         || source_of::<std::io::Error>(error).is_some_and(|io| unreachable.contains(&io.kind()))
 }
 
+/// Returns whether nothing listens at the address.
+pub(super) fn is_refused(error: &Failed) -> bool {
+    source_of::<std::io::Error>(error).is_some_and(|io| io.kind() == std::io::ErrorKind::ConnectionRefused)
+}
+
 /// Returns whether the server runs, but does not accept this connection yet.
 fn is_unready(error: &Failed) -> bool {
     error.code().is_some_and(|code| [SqlState::CANNOT_CONNECT_NOW, SqlState::TOO_MANY_CONNECTIONS].contains(code))

@@ -44,6 +44,10 @@ const MIN_RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// The longest pause between two retries.
 const MAX_RETRY_PAUSE: Duration = Duration::from_millis(500);
 
+/// How long a command that starts waits for a server at whose address nothing listens. A restart takes less; after it the
+/// server listens, and says until when it cannot be used.
+const REFUSED_TIMEOUT: Duration = Duration::from_secs(2);
+
 /// After waiting this long for a server, a warning is logged.
 const WARNING_DELAY: Duration = Duration::from_secs(1);
 
@@ -105,7 +109,10 @@ impl PostgresStore {
         };
         let mut attempts = Attempts::new(timeout);
         loop {
-            let mut connection = store.connect(error::is_restarting, &mut attempts)?;
+            let is_retriable = |error: &Failed, waited: Duration| {
+                error::is_restarting(error) && !(error::is_refused(error) && waited > REFUSED_TIMEOUT)
+            };
+            let mut connection = store.connect(is_retriable, &mut attempts)?;
             match migrate::migrate(&mut connection, &store.address, attempts.left(), options) {
                 Err(error) if error.is_transient() && attempts.pause() => {}
                 done => {
@@ -140,11 +147,17 @@ impl PostgresStore {
         std::mem::replace(&mut self.timeout, timeout)
     }
 
-    /// Connects, and retries errors that `is_retriable` accepts.
-    fn connect(&mut self, is_retriable: fn(&Failed) -> bool, attempts: &mut Attempts) -> Result<Connection> {
+    /// Connects, and retries errors that `is_retriable` accepts after the time that was waited.
+    fn connect(
+        &mut self,
+        is_retriable: impl Fn(&Failed, Duration) -> bool,
+        attempts: &mut Attempts,
+    ) -> Result<Connection> {
         loop {
             match Connection::open(&self.address, attempts.left()) {
-                Err(connection::Failure::Driver(error)) if is_retriable(&error) && attempts.pause() => {
+                Err(connection::Failure::Driver(error))
+                    if is_retriable(&error, attempts.started.elapsed()) && attempts.pause() =>
+                {
                     if attempts.is_first_after(WARNING_DELAY) {
                         log::warn!("{}", error::at(&self.address, "waiting for", &error).full_message());
                     }
@@ -177,7 +190,7 @@ impl PostgresStore {
         loop {
             let connection = match self.connection.take() {
                 Some(connection) => connection,
-                None => self.connect(error::is_loss, &mut attempts)?,
+                None => self.connect(|error, _| error::is_loss(error), &mut attempts)?,
             };
             let connection = self.connection.insert(connection);
             let failed = match connection.begin(&self.address, effect, attempts.left(), attempts.deadline) {

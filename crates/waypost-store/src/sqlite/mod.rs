@@ -166,11 +166,12 @@ impl SqliteStore {
     /// Acquires the gate, and makes sure that the open file is the current one while it is held.
     fn lock_gate_of_current_file(&mut self) -> Result<FileLock> {
         for _ in 0..MAX_REPLACEMENTS {
-            self.reopen_if_replaced()?;
             let gate = self.lock_gate()?;
             if self.is_current() {
                 return Ok(gate);
             }
+            drop(gate);
+            open::reopen(self)?;
         }
         Err(open::replaced(&self.named).transient())
     }

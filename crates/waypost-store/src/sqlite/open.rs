@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::fs::{Metadata, OpenOptions};
 use std::io::ErrorKind;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use rusqlite::Connection;
 use rusqlite::config::DbConfig;
@@ -54,23 +54,59 @@ struct OpenFile {
 }
 
 fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
-    // Two paths to one file must use one lock, so links are resolved first.
+    // Two paths to one file must use one lock, which is beside the file. SQLite refuses a path in which a directory is a link.
+    // Hardly any is, and to resolve all of it takes a system call for each part. A path that climbs has many spellings.
+    let climbs = named.components().any(|part| part == Component::ParentDir);
+    if let Some(found) = named.symlink_metadata().ok().filter(|found| found.is_file() && !climbs)
+        && let Opened::File(file) = open_path(named.to_owned(), Ok(found), named, options)?
+    {
+        return Ok(file);
+    }
     let path = real_path(named, options)?;
+    let found = std::fs::metadata(&path);
+    match open_path(path, found, named, options)? {
+        Opened::File(file) => Ok(file),
+        Opened::Link => Err(cannot_open(named).because("a part of its path became a link").hint("try again")),
+    }
+}
+
+/// The outcome of opening a path.
+enum Opened {
+    File(OpenFile),
+    /// A part of the path is a link.
+    Link,
+}
+
+fn open_path(path: PathBuf, found: std::io::Result<Metadata>, named: &Path, options: Options) -> Result<Opened> {
     let gate = with_suffix(&path, "-gate");
-    match std::fs::metadata(&path) {
-        Ok(metadata) => check_file(&path, &metadata, options)?,
-        Err(error) if error.kind() == ErrorKind::NotFound && options.create => create(&path, &gate, options)?,
+    let identity = || FileIdentity::of(&path).map_err(|error| cannot_open(&path).because(error));
+    let before = match found {
+        Ok(metadata) => {
+            check_file(&path, &metadata, options)?;
+            FileIdentity::of_metadata(&metadata)
+        }
+        Err(error) if error.kind() == ErrorKind::NotFound && options.create => {
+            create(&path, &gate, options)?;
+            identity()?
+        }
         Err(error) if error.kind() == ErrorKind::NotFound => return Err(missing(named)),
         Err(error) => return Err(cannot_open(&path).because(error)),
-    }
-    let identity = || FileIdentity::of(&path).map_err(|error| cannot_open(&path).because(error));
-    let before = identity()?;
-    let connection = connect(&path, options).map_err(|error| unless_duckdb(error, &path))?;
+    };
+    let connection = match Connection::open_with_flags(&path, OPEN_FLAGS) {
+        Err(rusqlite::Error::SqliteFailure(failure, _))
+            if failure.extended_code == rusqlite::ffi::SQLITE_CANTOPEN_SYMLINK =>
+        {
+            return Ok(Opened::Link);
+        }
+        opened => opened.map_err(error::at(&path, "cannot open")).and_then(|opened| prepare(opened, &path, options)),
+    };
+    let connection = connection.map_err(|error| unless_duckdb(error, &path))?;
     let identity = identity()?;
     if identity != before {
         return Err(cannot_open(&path).because("it was replaced while it was being opened").hint("try again"));
     }
-    if migrate::state(&connection, &path).map_err(|error| unless_duckdb(error, &path))? == State::Behind {
+    let (state, mut has_own_triggers) = state(&connection, &path).map_err(|error| unless_duckdb(error, &path))?;
+    if state == State::Behind {
         if !options.migrate {
             return Err(
                 cannot_open(&path).because("its schema is older, and the next command that uses it migrates it")
@@ -82,12 +118,23 @@ fn open_file(named: &Path, options: Options) -> Result<OpenFile> {
             use_wal(&connection, &path)?;
             migrate::migrate(&connection, &path)?;
         }
+        has_own_triggers = schema::has_only_own_triggers(&connection).map_err(error::at(&path, "cannot read"))?;
     }
-    if schema::has_only_own_triggers(&connection).map_err(error::at(&path, "cannot read"))? {
+    if has_own_triggers {
         let on = connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_TRIGGER, true);
         on.map_err(error::at(&path, "cannot open"))?;
     }
-    Ok(OpenFile { connection, path, identity, gate })
+    Ok(Opened::File(OpenFile { connection, path, identity, gate }))
+}
+
+/// Returns the state of the schema, and whether its triggers are exactly ours, as they are at one moment.
+fn state(connection: &Connection, path: &Path) -> Result<(State, bool)> {
+    let failed = || error::at(path, "cannot read");
+    let snapshot = connection.unchecked_transaction().map_err(failed())?;
+    let state = migrate::state(&snapshot, path)?;
+    let has_own_triggers = state == State::Current && schema::has_only_own_triggers(&snapshot).map_err(failed())?;
+    snapshot.commit().map_err(failed())?;
+    Ok((state, has_own_triggers))
 }
 
 /// Replaces the error for a file that is a database of DuckDB.
@@ -247,8 +294,13 @@ fn remove_database(path: &Path) {
 }
 
 fn connect(path: &Path, options: Options) -> Result<Connection> {
+    let connection = Connection::open_with_flags(path, OPEN_FLAGS).map_err(error::at(path, "cannot open"))?;
+    prepare(connection, path, options)
+}
+
+/// Makes the settings of a new connection.
+fn prepare(connection: Connection, path: &Path, options: Options) -> Result<Connection> {
     let failed = || error::at(path, "cannot open");
-    let connection = Connection::open_with_flags(path, OPEN_FLAGS).map_err(failed())?;
     connection.busy_timeout(options.timeout).map_err(failed())?;
     connection.set_prepared_statement_cache_capacity(MAX_CACHED_STATEMENTS);
     // The file may come from anywhere: foreign code in its schema must not run.

@@ -37,6 +37,22 @@ pub fn enter() -> Result<u8> {
     })
 }
 
+/// Restricts this process as a file says, and executes a tool that works in the workspace of a job. Returns only if that fails.
+pub fn enter_for_tool(file: &Path, command: &[OsString]) -> Result<u8> {
+    let cannot = |why: String| Error::unavailable(super::NO_SANDBOX).because(why);
+    let text = std::fs::read(file).map_err(|error| cannot(error.to_string()))?;
+    let stage: Stage = serde_json::from_slice(&text).map_err(|error| cannot(error.to_string()))?;
+    let (program, arguments) = command.split_first().ok_or_else(|| cannot("there is no command".to_owned()))?;
+    // Without the process that waits for it, nothing would ever end it.
+    #[cfg(target_os = "linux")]
+    rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL))
+        .map_err(|error| cannot(error.to_string()))?;
+    if let Err(Failure::Missing(why) | Failure::Forbidden(why) | Failure::Unavailable(why)) = restrict(&stage) {
+        return Err(cannot(why));
+    }
+    Err(cannot(Command::new(program).args(arguments).exec().to_string()))
+}
+
 fn read_stage(socket: &mut UnixStream) -> std::io::Result<Stage> {
     let mut length = [0; 8];
     socket.read_exact(&mut length)?;
@@ -57,7 +73,7 @@ fn run(stage: &Stage, socket: &mut UnixStream) -> Failure {
         return Failure::Unavailable("a job needs a command".to_owned());
     };
     if stage.is_last {
-        if let Err(failure) = restrict(stage) {
+        if let Err(failure) = restrict(stage).and_then(|()| close_input()) {
             return failure;
         }
         if let Err(failure) = check_program(Path::new(program), &stage.path) {
@@ -105,11 +121,16 @@ fn restrict(stage: &Stage) -> std::result::Result<(), Failure> {
         return Err(cannot("give the job a network of its own", &"only Linux has namespaces"));
     }
     limit(stage).map_err(|error| cannot("limit memory and processes of the job", &error))?;
-    let nothing = File::open("/dev/null").map_err(|error| cannot("open /dev/null", &error))?;
-    rustix::stdio::dup2_stdin(nothing).map_err(|error| cannot("open /dev/null", &error))?;
     #[cfg(target_os = "linux")]
     linux::drop_privileges(stage.rules.as_deref()).map_err(|error| cannot("restrict the job", &error))?;
     Ok(())
+}
+
+/// Gives the command an empty input instead of the socket of its supervisor.
+fn close_input() -> std::result::Result<(), Failure> {
+    let cannot = |error: std::io::Error| Failure::Unavailable(format!("cannot open /dev/null: {error}"));
+    let nothing = File::open("/dev/null").map_err(cannot)?;
+    rustix::stdio::dup2_stdin(nothing).map_err(|error| cannot(error.into()))
 }
 
 /// Limits what a cgroup would limit better: the memory of each process, and the processes of the user.
@@ -213,6 +234,7 @@ mod linux {
             Access::List => AccessFs::ReadDir.into(),
             Access::Read => read,
             Access::Write => AccessFs::from_all(WANTED) & !(AccessFs::MakeChar | AccessFs::MakeBlock),
+            Access::Closed => BitFlags::EMPTY,
             Access::Device => read | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev,
         }
     }

@@ -6,7 +6,9 @@
 //! bubblewrap, which executes the helper again in its new file system.
 
 mod cgroup;
+mod closed;
 mod enter;
+mod record;
 
 use std::ffi::{OsStr, OsString};
 use std::io::{ErrorKind, Read, Write};
@@ -23,7 +25,9 @@ use crate::surroundings;
 
 pub use cgroup::Hits;
 pub(crate) use cgroup::{Cgroup, remove_cgroup_of};
-pub use enter::enter;
+pub use enter::{enter, enter_for_tool};
+pub(crate) use record::{JobSandbox, RECORD};
+pub use record::{git_dir_of_worktree, record};
 
 /// The arguments that make this program the helper.
 pub const HELPER_ARGUMENTS: [&str; 2] = ["job", "confine"];
@@ -31,8 +35,14 @@ pub const HELPER_ARGUMENTS: [&str; 2] = ["job", "confine"];
 const HELPER_TIMEOUT: Duration = Duration::from_mins(1);
 /// The program of bubblewrap.
 const BUBBLEWRAP: &str = "bwrap";
-/// The directories that bubblewrap makes for the job alone.
+/// The directories that bubblewrap makes for the job alone, and the devices in its own `/dev`: its terminals.
 const PRIVATE_DIRS: [&str; 2] = ["/tmp", "/dev/shm"];
+const PRIVATE_DEVICES: [&str; 3] = ["/dev/ptmx", "/dev/pts", "/dev/tty"];
+/// The options that hide the processes of the machine. Through `/proc`, their root directories can be read; Landlock keeps a job
+/// from that, and where there is Landlock, the options are not needed.
+const OWN_PROCESSES: [&str; 3] = ["--unshare-pid", "--proc", "/proc"];
+/// What the helper prints if it cannot start a tool in the sandbox of a workspace.
+pub(crate) const NO_SANDBOX: &str = "cannot enter the sandbox of the workspace";
 /// What the helper reports before it executes the command.
 const READY: &str = "ready";
 
@@ -48,6 +58,8 @@ pub enum Access {
     Write,
     /// Use a device.
     Device,
+    /// Nothing, whatever a path above it allows. Rules of paths below hold.
+    Closed,
 }
 
 /// A path that a job may use.
@@ -138,7 +150,11 @@ fn does_bubblewrap_work() -> bool {
         return false;
     }
     let mut probe = surroundings::command(BUBBLEWRAP);
-    probe.args(["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp", "--", "/proc/self/exe", "--version"]);
+    probe.args(["--ro-bind", "/", "/", "--dev", "/dev", "--tmpfs", "/tmp"]);
+    if !enter::has_landlock() {
+        probe.args(OWN_PROCESSES);
+    }
+    probe.args(["--", "/proc/self/exe", "--version"]);
     let output = probe.stdin(Stdio::null()).output();
     output.is_ok_and(|output| output.status.success())
 }
@@ -222,15 +238,21 @@ pub(crate) fn prepare(
         ..Stage::default()
     };
     if mechanism.landlock {
-        let mut rules = confinement.rules.clone();
-        if mechanism.bubblewrap {
-            // They are empty and belong to the job alone.
+        last.rules = Some(if mechanism.bubblewrap {
+            // Empty directories cover what is closed.
+            let mut rules = confinement.rules.clone();
+            rules.retain(|rule| rule.access != Access::Closed);
+            // They belong to the job alone.
             rules.extend(PRIVATE_DIRS.map(|path| Rule { path: path.into(), access: Access::Write }));
-        }
-        last.rules = Some(rules);
+            rules.extend(PRIVATE_DEVICES.map(|path| Rule { path: path.into(), access: Access::Device }));
+            rules
+        } else {
+            closed::without_closed(&confinement.rules)
+        });
     }
     let stages = if mechanism.bubblewrap {
-        let command = bubblewrap(&confinement.rules, confinement.network, dir, &helper);
+        let own_processes = !mechanism.landlock;
+        let command = bubblewrap(&confinement.rules, confinement.network, own_processes, dir, &helper);
         let command = command.iter().map(|part| path_text::to_text(Path::new(part))).collect();
         vec![Stage { command, ..Stage::default() }, last]
     } else {
@@ -306,25 +328,39 @@ impl Prepared {
 }
 
 /// Returns the command of bubblewrap that executes the helper in a file system with the listed paths.
-fn bubblewrap(rules: &[Rule], network: bool, dir: &Path, helper: &Path) -> Vec<OsString> {
+fn bubblewrap(rules: &[Rule], network: bool, own_processes: bool, dir: &Path, helper: &Path) -> Vec<OsString> {
     let mut command: Vec<OsString> =
         [BUBBLEWRAP, "--unshare-ipc", "--dev", "/dev", "--tmpfs", "/tmp"].map(OsString::from).into();
     if !network {
         command.push("--unshare-net".into());
     }
     let mut mounts: Vec<(PathBuf, Access)> = Vec::new();
-    for rule in rules.iter().filter(|rule| rule.access != Access::Device && rule.path != Path::new("/dev")) {
+    let is_own = |path: &Path| path == Path::new("/dev") || (own_processes && path == Path::new("/proc"));
+    for rule in rules.iter().filter(|rule| rule.access != Access::Device && !is_own(&rule.path)) {
         mounts.push((rule.path.clone(), rule.access));
         // Tools resolve links, and then use the real path.
         let real = rule.path.canonicalize().ok().filter(|real| *real != rule.path);
         mounts.extend(real.map(|real| (real, rule.access)));
     }
     // A directory is mounted before the paths in it.
+    // Only what a mount would show has to be covered.
+    let shown: Vec<PathBuf> = mounts
+        .iter()
+        .filter(|(_, access)| !matches!(access, Access::List | Access::Closed))
+        .map(|(path, _)| path.clone())
+        .collect();
+    mounts.retain(|(path, access)| *access != Access::Closed || shown.iter().any(|shown| path.starts_with(shown)));
     mounts.sort_by_key(|(path, access)| (path.components().count(), *access == Access::Write));
+    if own_processes {
+        command.extend(OWN_PROCESSES.map(OsString::from));
+    }
+    let closed: Vec<OsString> =
+        mounts.iter().filter(|(_, access)| *access == Access::Closed).map(|(path, _)| path.into()).collect();
     for (path, access) in mounts {
         let option = match access {
-            Access::List => {
-                command.extend(["--dir".into(), path.into_os_string()]);
+            Access::List | Access::Closed => {
+                let option = if access == Access::List { "--dir" } else { "--tmpfs" };
+                command.extend([option.into(), path.into_os_string()]);
                 continue;
             }
             Access::Write => "--bind-try",
@@ -332,6 +368,8 @@ fn bubblewrap(rules: &[Rule], network: bool, dir: &Path, helper: &Path) -> Vec<O
         };
         command.extend([option.into(), path.clone().into_os_string(), path.into_os_string()]);
     }
+    // Now that everything below is mounted, nothing can be written there.
+    command.extend(closed.into_iter().flat_map(|path| ["--remount-ro".into(), path]));
     command.extend(["--chdir".into(), dir.into(), "--".into(), helper.into()]);
     command.extend(HELPER_ARGUMENTS.map(OsString::from));
     command

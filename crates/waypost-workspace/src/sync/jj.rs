@@ -36,7 +36,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<JjSync<'a>> {
         return Err(Error::refused("this jj repository does not store its commits in git, so it cannot be synced"));
     };
     let mut objects = Objects::new(Git::of_repository(git_dir)?, work);
-    let setting = |key: &str| jj_with_user_settings(request.root).args(["config", "get", key]).stdout().ok();
+    let setting = |key: &str| jj_with_user_settings(request.root).ok()?.args(["config", "get", key]).stdout().ok();
     if let (Some(name), Some(address)) = (setting("user.name"), setting("user.email")) {
         objects = objects.with_author(name, address);
     }
@@ -101,13 +101,13 @@ impl Adapter for JjSync<'_> {
 }
 
 impl JjSync<'_> {
-    fn jj(&self) -> Tool {
+    fn jj(&self) -> Result<Tool> {
         jj_with_user_settings(self.work.request.root)
     }
 
     fn log(&self, revisions: &str, template: &str) -> Result<String> {
         let revisions = format!("--revisions={revisions}");
-        self.jj().args(["log", "--ignore-working-copy", "--no-graph", &revisions, "--template", template]).stdout()
+        self.jj()?.args(["log", "--ignore-working-copy", "--no-graph", &revisions, "--template", template]).stdout()
     }
 
     /// The key of the sync record.
@@ -221,27 +221,27 @@ impl JjSync<'_> {
 
     /// Moves the working copy onto the merged commit. Returns the local commit of the ledger's change, if one was made.
     fn move_to_merged(&self, plan: &Combination, parent: Option<&str>, remote: Option<&str>) -> Result<Option<String>> {
-        self.work.change(self.jj().args(["file", "track", "--quiet", "--", &self.fileset()]), "")?;
+        self.work.change(self.jj()?.args(["file", "track", "--quiet", "--", &self.fileset()]), "")?;
         if remote.is_some() {
             // Make the new git commits visible to jj.
-            self.work.change(self.jj().args(["git", "import", "--quiet"]), "")?;
+            self.work.change(self.jj()?.args(["git", "import", "--quiet"]), "")?;
         }
         if let (Combination::Together { on }, Some(remote)) = (plan, remote)
             && Some(remote) != parent
             && (self.work.request.push != Push::Nothing || Some(on.as_str()) != parent)
         {
             let onto = format!("--onto={remote}");
-            self.work.change(self.jj().args(["rebase", "--quiet", "--source=@", &onto]), "")?;
+            self.work.change(self.jj()?.args(["rebase", "--quiet", "--source=@", &onto]), "")?;
         }
         if !self.has_ledger_changes()? {
             return Ok(None);
         }
         self.work.say("Moving the ledger out of the working copy");
         let message = format!("--message={}", COMMIT_MESSAGE.trim_end());
-        self.work.change(self.jj().args(["new", "--quiet", "--no-edit", "--insert-before=@", &message]), "")?;
+        self.work.change(self.jj()?.args(["new", "--quiet", "--no-edit", "--insert-before=@", &message]), "")?;
         let squash =
             ["squash", "--quiet", "--from=@", "--into=@-", "--use-destination-message", "--keep-emptied", "--"];
-        self.work.change(self.jj().args(squash).arg(self.fileset()), "")?;
+        self.work.change(self.jj()?.args(squash).arg(self.fileset()), "")?;
         if self.work.request.dry_run { Ok(Some("COMMIT".to_owned())) } else { self.parent() }
     }
 
@@ -250,7 +250,7 @@ impl JjSync<'_> {
         if self.work.request.dry_run {
             return Ok(false);
         }
-        Ok(!self.jj().args(["diff", "--name-only", "--", &self.fileset()]).stdout()?.is_empty())
+        Ok(!self.jj()?.args(["diff", "--name-only", "--", &self.fileset()]).stdout()?.is_empty())
     }
 
     /// Runs `act` under the ledger's lock. None if the ledger's content is not `merged` any more.

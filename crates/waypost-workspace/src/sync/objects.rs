@@ -250,6 +250,10 @@ impl<'a> Objects<'a> {
         }
         let commit = commit.args(["commit-tree", "--no-gpg-sign", &tree, "-F", "-"]).args(parents);
         self.work.change_with_input(commit, Some(COMMIT_MESSAGE.as_bytes()), "COMMIT").map_err(|error| {
+            if error.kind() == Kind::Unavailable {
+                // Git was killed or took too long, which says nothing about the user.
+                return error.within("git cannot make a commit");
+            }
             Error::refused("git cannot make a commit")
                 .because(error.full_message())
                 .hint("if your identity is missing: git config --global user.name and user.email")

@@ -30,7 +30,7 @@ pub(super) fn open<'a>(work: &'a Work<'a>) -> Result<SeparateSync<'a>> {
     if checkout.vcs == Vcs::Jj
         && let Some(root) = &checkout.root
     {
-        let setting = |key: &str| jj_with_user_settings(root).args(["config", "get", key]).stdout().ok();
+        let setting = |key: &str| jj_with_user_settings(root).ok()?.args(["config", "get", key]).stdout().ok();
         if let (Some(name), Some(address)) = (setting("user.name"), setting("user.email")) {
             objects = objects.with_author(name, address);
         }

@@ -7,8 +7,7 @@ use std::fmt;
 use std::path::Path;
 
 use waypost_core::Result;
-
-use super::probe::if_present;
+use waypost_fs::{read_own_small_file, read_permitted_small_file};
 
 /// The assignments of a configuration file, in order.
 #[derive(Default, PartialEq, Eq)]
@@ -22,15 +21,23 @@ impl fmt::Debug for ConfigFile {
 }
 
 impl ConfigFile {
-    /// Reads a file; a missing or unreadable file has no assignments.
-    pub(crate) fn read(path: &Path) -> Self {
-        std::fs::read(path).map(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
+    /// Reads a file of the user; a missing or unreadable file has no assignments.
+    pub(crate) fn of_user(path: &Path) -> Self {
+        Self::of_bytes(read_own_small_file(path).unwrap_or_default())
     }
 
-    /// Reads a file as [`Self::read`] does, but returns an error if the disk fails.
+    /// Reads a file of a repository; one that is missing or cannot be read has no assignments.
+    pub(crate) fn read(path: &Path) -> Self {
+        Self::load(path).unwrap_or_default()
+    }
+
+    /// Reads a file of a repository; a missing file, and one that this process may not read, has no assignments.
     pub(crate) fn load(path: &Path) -> Result<Self> {
-        let bytes = if_present(path, std::fs::read(path))?;
-        Ok(bytes.map(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default())
+        read_permitted_small_file(path).map(Self::of_bytes)
+    }
+
+    fn of_bytes(bytes: Option<Vec<u8>>) -> Self {
+        bytes.map(|bytes| Self::parse(&String::from_utf8_lossy(&bytes))).unwrap_or_default()
     }
 
     /// Appends the assignments of another file, which override these.

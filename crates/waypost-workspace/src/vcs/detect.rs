@@ -1,4 +1,4 @@
-//! Finds the checkout that contains a path, by reading files alone.
+//! Finds the checkout that contains a path, by reading files.
 
 use std::ffi::OsStr;
 use std::path::Path;
@@ -10,6 +10,7 @@ use waypost_core::{Error, Result, path_text};
 use super::checkout::Checkout;
 use super::environment::Environment;
 use super::probe::is_same_place;
+use super::tracked::check_untracked;
 use super::{git_layout, hg_layout, jj_layout};
 
 /// The name of Waypost's directory in a worktree.
@@ -23,8 +24,8 @@ const REPOSITORY_STATE: &[&str] = &["issues.jsonl", "local", ".gitignore"];
 
 /// Finds the checkout that contains `start`, which must exist.
 ///
-/// The nearest version control directory wins; on the same level jj takes precedence over git. If there is none, a
-/// directory that contains `.waypost` is a repository without version control.
+/// The nearest version control directory wins; on the same level jj takes precedence over git, but the state is in git's
+/// directory. If there is none, a directory that contains `.waypost` is a repository without version control.
 pub fn detect(start: &Path, environment: &Environment) -> Result<Option<Checkout>> {
     let found = find(start, environment)?;
     Ok(found.map(|checkout| {
@@ -41,16 +42,13 @@ fn find(start: &Path, environment: &Environment) -> Result<Option<Checkout>> {
     }
     let mut bare = None;
     for dir in below_ceilings(&start, environment) {
-        let found = if let Some(checkout) = jj_layout::open(dir)? {
-            Some(checkout)
-        } else if let Some(checkout) = git_layout::open(dir)? {
-            Some(checkout)
-        } else {
-            hg_layout::open(dir)?
-        };
-        if found.is_some() {
+        let found = open(dir);
+        if !matches!(found, Ok(None)) {
+            check_untracked(dir)?;
+            let main = found.as_ref().ok().and_then(Option::as_ref).and_then(|found| found.main_root.as_deref());
+            main.filter(|main| *main != dir).map_or(Ok(()), check_untracked)?;
             // A bare repository inside a worktree is content. It must not configure Waypost.
-            return Ok(found);
+            return found;
         }
         if bare.is_none() && dir.file_name() != Some(OsStr::new(".git")) && git_layout::is_git_dir(dir)? {
             bare = Some(dir);
@@ -65,6 +63,15 @@ fn find(start: &Path, environment: &Environment) -> Result<Option<Checkout>> {
             ours.is_dir() && !environment.homes.iter().any(|home| is_same_place(&ours, home)) && !is_of_user(dir, &ours)
         })
         .map(without_vcs))
+}
+
+/// Opens the checkout whose version control directory is in `dir`, if there is one.
+fn open(dir: &Path) -> Result<Option<Checkout>> {
+    let git = git_layout::open(dir)?;
+    Ok(match (jj_layout::open(dir, git.as_ref())?, git) {
+        (None, None) => hg_layout::open(dir)?,
+        (jj, git) => jj.or(git),
+    })
 }
 
 /// Returns whether a `.waypost` is the directory of a user, for example of another user or with another `HOME`, and not of

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use waypost_core::ledger::role::Remote;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text, url_text};
+use waypost_fs::{PrivateDir, read_permitted_small_file, read_small_file};
 
 use super::checkout::{Checkout, ListedWorktree};
 use super::config_file::ConfigFile;
@@ -26,7 +27,7 @@ pub(crate) const OPERATIONS_IN_PROGRESS: &[(&str, &str, &str)] = &[
     ("BISECT_LOG", "a bisection", "git bisect reset"),
 ];
 
-/// Opens the checkout whose `.git` is in `dir`, if there is one.
+/// Opens the checkout whose `.git` is in `dir`, if there is one. The path of `dir` has no links.
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     let dot_git = dir.join(".git");
     let Some(metadata) = if_present(&dot_git, std::fs::metadata(&dot_git))? else {
@@ -37,22 +38,73 @@ pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
         if !is_git_dir(&dot_git)? {
             return Ok(None);
         }
-        dot_git
+        if dot_git.is_symlink() { canonical(&dot_git)? } else { dot_git }
     } else {
-        follow_git_file(&dot_git)?
+        canonical(&follow_git_file(&dot_git)?)?
     };
-    let layout = Layout::read(&git_dir, None)?;
+    let layout = Layout::read(git_dir, None)?;
     let root = if layout.is_linked() || layout.main_work_tree().is_none() {
         Some(dir.to_owned())
     } else {
         layout.main_work_tree()
     };
+    if let (Some(tree), Some(root)) = (layout.config.get("core.worktree").filter(|_| !layout.is_linked()), &root)
+        && !canonical(dir)?.starts_with(root)
+    {
+        // Git runs no command on files here either. It would be another directory whose ledger is read and written.
+        return Err(Error::refused(format!(
+            "the git repository in {} has core.worktree = {tree}, which does not contain it",
+            dir.display()
+        ))
+        .hint("if you did not set it, check where the repository comes from")
+        .hint("otherwise run the command in that worktree, or: git config --unset core.worktree"));
+    }
     Ok(Some(layout.checkout(if layout.is_bare_here() { None } else { root })))
+}
+
+/// Returns the list of the files that git tracks in the worktree at `root`. None if it cannot be found.
+pub(crate) fn index(root: &Path) -> Option<PathBuf> {
+    let dot_git = root.join(".git");
+    let git_dir = if dot_git.is_dir() { dot_git } else { follow_git_file(&dot_git).ok()? };
+    Some(git_dir.join("index"))
+}
+
+/// Where a worktree and its repository are.
+pub(crate) struct Located {
+    /// The directory that contains `.git`.
+    pub(crate) root: PathBuf,
+    /// The git directory of the worktree.
+    pub(crate) git_dir: PathBuf,
+    /// The git directory that all worktrees share.
+    pub(crate) common_dir: PathBuf,
+}
+
+/// Finds the worktree that contains a directory, without its configuration.
+pub(crate) fn locate(dir: &Path) -> Result<Located> {
+    for root in canonical(dir)?.ancestors() {
+        let dot_git = root.join(".git");
+        let git_dir = match if_present(&dot_git, std::fs::metadata(&dot_git))? {
+            Some(found) if found.is_dir() && is_git_dir(&dot_git)? => canonical(&dot_git)?,
+            Some(found) if !found.is_dir() => canonical(&follow_git_file(&dot_git)?)?,
+            _ => continue,
+        };
+        let common_dir = common_dir(&git_dir)?;
+        return Ok(Located { root: root.to_owned(), git_dir, common_dir });
+    }
+    Err(Error::unavailable(format!("there is no git repository at {}", dir.display())))
+}
+
+/// Returns the git directory that all worktrees share, from that of one of them.
+pub(crate) fn common_dir(git_dir: &Path) -> Result<PathBuf> {
+    match read_small_file(&git_dir.join("commondir"))? {
+        Some(content) => canonical(&git_dir.join(path_in(&content))),
+        None => Ok(git_dir.to_owned()),
+    }
 }
 
 /// Opens the bare repository at `dir`.
 pub(crate) fn open_bare(dir: &Path) -> Result<Checkout> {
-    let layout = Layout::read(dir, None)?;
+    let layout = Layout::read(canonical(dir)?, None)?;
     let root = if layout.is_linked() { layout.linked_root() } else { layout.main_work_tree() };
     Ok(layout.checkout(root))
 }
@@ -64,7 +116,10 @@ pub(crate) fn from_environment(start: &Path, git_dir: &Path, environment: &Envir
     if !is_git_dir(&git_dir)? {
         return Err(Error::invalid(format!("GIT_DIR is {}, which is not a git repository", git_dir.display())));
     }
-    let layout = Layout::read(&git_dir, environment.git_common_dir.as_deref().map(|dir| start.join(dir)).as_deref())?;
+    let layout = Layout::read(
+        canonical(&git_dir)?,
+        environment.git_common_dir.as_deref().map(|dir| start.join(dir)).as_deref(),
+    )?;
     let root = if let Some(tree) = &environment.git_work_tree {
         Some(canonical(&start.join(tree))?)
     } else if layout.is_linked() {
@@ -93,7 +148,7 @@ pub(crate) fn is_git_dir(dir: &Path) -> Result<bool> {
 /// Returns whether a ref is stored loose, in its own file.
 pub(crate) fn has_loose_ref(common_dir: &Path, name: &str) -> Result<bool> {
     let path = common_dir.join(name);
-    Ok(if_present(&path, std::fs::read(&path))?.is_some())
+    Ok(read_permitted_small_file(&path)?.is_some())
 }
 
 /// Returns whether a repository's configuration names a remote for a branch.
@@ -139,7 +194,7 @@ pub(crate) fn worktrees(common_dir: &Path, main_root: Option<&Path>) -> Vec<List
 /// Returns the branch that a git directory is on, or was on before a rebase in progress.
 pub(crate) fn branch(git_dir: &Path) -> Option<String> {
     let named = |file: &str, prefix: &str| {
-        let content = std::fs::read(git_dir.join(file)).ok()?;
+        let content = read_small_file(&git_dir.join(file)).ok()??;
         let name = content.trim_ascii_end().strip_prefix(prefix.as_bytes())?;
         // With reftable, HEAD is a placeholder, and only git knows the branch.
         (name != b".invalid").then(|| String::from_utf8_lossy(name).into_owned())
@@ -151,7 +206,7 @@ pub(crate) fn branch(git_dir: &Path) -> Option<String> {
 
 /// Returns the remote's default branch, if git recorded it.
 pub(crate) fn default_branch(common_dir: &Path) -> Option<String> {
-    let head = std::fs::read(common_dir.join("refs/remotes/origin/HEAD")).ok()?;
+    let head = read_small_file(&common_dir.join("refs/remotes/origin/HEAD")).ok()??;
     let name = head.trim_ascii_end().strip_prefix(b"ref: refs/remotes/origin/")?;
     Some(String::from_utf8_lossy(name).into_owned())
 }
@@ -171,31 +226,17 @@ pub(crate) fn remotes(config: &ConfigFile) -> Vec<Remote> {
     config.names("remote.", ".url").into_iter().filter_map(remote).collect()
 }
 
-/// Returns the name that git writes into commits, if the user's or the repository's configuration has one.
-pub(crate) fn user_name(common_dir: &Path, home: Option<&Path>) -> Option<String> {
-    setting(common_dir, home, "user.name").filter(|name| !name.is_empty())
-}
-
 /// Returns the value of a key; the repository's configuration overrides the user's.
 pub(crate) fn setting(common_dir: &Path, home: Option<&Path>, key: &str) -> Option<String> {
     let own = home.map(|home| [home.join(".config/git/config"), home.join(".gitconfig")]);
-    let files = own.into_iter().flatten().chain([common_dir.join("config")]);
-    let config = files.fold(ConfigFile::default(), |config, file| config.merged_with(ConfigFile::read(&file)));
-    config.get(key).map(str::to_owned)
+    let files = own.into_iter().flatten();
+    let users = files.fold(ConfigFile::default(), |config, file| config.merged_with(ConfigFile::of_user(&file)));
+    users.merged_with(ConfigFile::read(&common_dir.join("config"))).get(key).map(str::to_owned)
 }
 
-/// Returns Waypost's private directory in a git repository, unless only jj's directory has one.
-fn private_dir(common_dir: &Path, main_root: Option<&Path>) -> PathBuf {
-    let in_git = common_dir.join("waypost");
-    match main_root {
-        Some(root) => first_existing(&in_git, &root.join(".jj/repo/waypost")),
-        None => in_git,
-    }
-}
-
-/// Returns the preferred path, unless only the other one exists.
-pub(crate) fn first_existing(preferred: &Path, other: &Path) -> PathBuf {
-    if !preferred.exists() && other.exists() { other.to_owned() } else { preferred.to_owned() }
+/// Returns Waypost's private directory in a git repository. Before jj and git shared the main worktree, it was in jj's.
+fn private_dir(common_dir: &Path, main_root: Option<&Path>) -> PrivateDir {
+    PrivateDir::from(common_dir.join("waypost")).with_former(main_root.map(|root| root.join(".jj/repo/waypost")))
 }
 
 struct Layout {
@@ -208,11 +249,10 @@ struct Layout {
 }
 
 impl Layout {
-    /// Reads the layout of a directory that [`is_git_dir`].
-    fn read(git_dir: &Path, common_dir: Option<&Path>) -> Result<Layout> {
-        let git_dir = canonical(git_dir)?;
+    /// Reads the layout of a directory that [`is_git_dir`], whose path has no links.
+    fn read(git_dir: PathBuf, common_dir: Option<&Path>) -> Result<Layout> {
         let file = git_dir.join("commondir");
-        let common_dir = match (common_dir, if_present(&file, std::fs::read(&file))?) {
+        let common_dir = match (common_dir, read_permitted_small_file(&file)?) {
             (Some(named), _) => canonical(named)?,
             (None, Some(content)) => canonical(&git_dir.join(path_in(&content)))?,
             (None, None) => git_dir.clone(),
@@ -263,7 +303,7 @@ impl Layout {
             .or_else(|| if main_root.is_none() { branch(&self.common_dir) } else { None });
         Checkout {
             vcs: Vcs::Git,
-            private_dir: private_dir(&self.common_dir, main_root.as_deref()).into(),
+            private_dir: private_dir(&self.common_dir, main_root.as_deref()),
             worktree_private_dir: self.git_dir.join("waypost"),
             shared_dir: self.common_dir.clone(),
             git_dir: Some(self.common_dir.clone()),
@@ -281,7 +321,7 @@ impl Layout {
 
 /// Returns the worktree that a linked git directory belongs to. It may not exist any more.
 fn linked_root(git_dir: &Path) -> Option<PathBuf> {
-    let content = std::fs::read(git_dir.join("gitdir")).ok()?;
+    let content = read_small_file(&git_dir.join("gitdir")).ok()??;
     let root = git_dir.join(path_in(&content)).parent()?.to_owned();
     Some(std::fs::canonicalize(&root).unwrap_or(root))
 }
@@ -292,7 +332,7 @@ fn follow_git_file(file: &Path) -> Result<PathBuf> {
         Error::unavailable(format!("{} {why}", file.display()))
             .hint("if the repository was moved, run: git worktree repair")
     };
-    let content = std::fs::read(file).map_err(|error| broken("cannot be read").because(error))?;
+    let content = read_small_file(file)?.ok_or_else(|| broken("cannot be read"))?;
     let Some(named) = content.strip_prefix(b"gitdir: ") else {
         return Err(broken("is not a git file"));
     };

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result, path_text, url_text};
+use waypost_fs::{read_permitted_small_file, read_small_file};
 
 use super::checkout::Checkout;
 use super::config_file::ConfigFile;
@@ -19,7 +20,7 @@ const ALLOWED_SCHEMES: &[&str] = &["file", "http", "https", "ssh"];
 pub(crate) fn open(dir: &Path) -> Result<Option<Checkout>> {
     for (vcs, name) in [(Vcs::Hg, ".hg"), (Vcs::Sl, ".sl")] {
         let own = dir.join(name);
-        if if_present(&own, own.metadata())?.is_some_and(|metadata| metadata.is_dir()) {
+        if if_present(&own, own.symlink_metadata())?.is_some_and(|metadata| metadata.is_dir()) {
             return read(vcs, dir, &own).map(Some);
         }
     }
@@ -58,7 +59,7 @@ pub(crate) fn user_name(checkout: &Checkout, home: Option<&Path>) -> Option<Stri
         _ => &[".config/hg/hgrc", ".hgrc"],
     };
     let files = home.into_iter().flat_map(|home| names.iter().map(|name| home.join(name)));
-    let users = files.fold(ConfigFile::default(), |config, file| config.merged_with(ConfigFile::read(&file)));
+    let users = files.fold(ConfigFile::default(), |config, file| config.merged_with(ConfigFile::of_user(&file)));
     let config = match &checkout.root {
         Some(root) => users.merged_with(own_config(checkout, root)),
         None => users,
@@ -70,7 +71,7 @@ pub(crate) fn user_name(checkout: &Checkout, home: Option<&Path>) -> Option<Stri
 
 fn read(vcs: Vcs, root: &Path, own: &Path) -> Result<Checkout> {
     let file = own.join("sharedpath");
-    let shared_dir = match if_present(&file, std::fs::read(&file))? {
+    let shared_dir = match read_permitted_small_file(&file)? {
         Some(content) => follow_shared_path(own, &content)?,
         None => own.to_owned(),
     };
@@ -106,8 +107,8 @@ fn follow_shared_path(own: &Path, content: &[u8]) -> Result<PathBuf> {
 /// Returns the active bookmark, else Mercurial's named branch.
 fn branch(vcs: Vcs, own: &Path) -> Option<String> {
     let line = |file: &str| {
-        let text = std::fs::read_to_string(own.join(file)).ok()?;
-        Some(text.trim_end().to_owned()).filter(|name| !name.is_empty())
+        let text = read_small_file(&own.join(file)).ok()??;
+        Some(String::from_utf8(text).ok()?.trim_end().to_owned()).filter(|name| !name.is_empty())
     };
     line("bookmarks.current").or_else(|| {
         // Mercurial writes the file only for branches other than default.

@@ -4,6 +4,7 @@
 //! reads the versions that the caller asks for; letting git search all of them for a text takes six times as long.
 //! Mercurial and Sapling do both in one process.
 
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
 use waypost_core::model::Vcs;
@@ -307,7 +308,7 @@ pub(super) fn read_object(git: &mut Conversation, object: &str) -> Result<Vec<u8
 /// Returns the commits that a jj workspace is based on, without a snapshot of its files.
 pub(crate) fn parents_in_jj(root: &Path) -> Result<Vec<String>> {
     let options = ["log", "--ignore-working-copy", "--no-graph", "--revisions=@- ~ root()"];
-    let output = jj(root).args(options).arg(r#"--template=commit_id ++ "\n""#).stdout()?;
+    let output = jj(root)?.args(options).arg(r#"--template=commit_id ++ "\n""#).stdout()?;
     Ok(output.lines().map(str::to_owned).collect())
 }
 
@@ -404,18 +405,36 @@ impl CommandServer {
 
 /// Returns the version control tool that tracks files in a directory, of any repository that contains the directory.
 pub fn tracked_by(dir: &Path) -> Result<Option<Vcs>> {
+    // No tool tracks its own directory, and jj none of git.
+    let is_in = |path: &Path, names: &[&str]| names.iter().any(|name| path.iter().any(|part| part == OsStr::new(name)));
     for root in dir.ancestors().skip(1) {
         let Ok(path) = dir.strip_prefix(root) else { break };
         let git_dir = root.join(".git");
         // Git ignores a directory without HEAD. The sandboxes of coding agents make empty ones.
-        if git_dir.is_file() || git_dir.join("HEAD").symlink_metadata().is_ok() {
-            let list = Git::in_worktree(root)?.command().args(["--literal-pathspecs", "ls-files", "-z", "--"]);
-            if !list.arg(path).bytes()?.is_empty() {
+        let has_git = git_dir.is_file() || git_dir.join("HEAD").symlink_metadata().is_ok();
+        if has_git && !is_in(path, &[".git"]) {
+            // A file system may take another spelling for the same name.
+            let mut spec = OsString::from(":(literal,icase)");
+            spec.push(path);
+            let list = Git::in_worktree(root)?.command().args(["ls-files", "-z", "--"]);
+            if !list.arg(spec).bytes()?.is_empty() {
                 return Ok(Some(Vcs::Git));
             }
         }
-        if root.join(".hg/store").is_dir() && hg(root).args(["files", "--print0"]).arg(path).succeeds()? {
-            return Ok(Some(Vcs::Hg));
+        // A tool that is not installed changes no file that it tracks.
+        if root.join(".hg/dirstate").exists() && !is_in(path, &[".hg"]) {
+            let list = hg(root).args(["files", "--print0"]).arg(path).stdout_or_none();
+            if !or_not_installed(list.map(Option::unwrap_or_default))?.is_empty() {
+                return Ok(Some(Vcs::Hg));
+            }
+        }
+        if is_in(path, &[".git", ".jj"]) || !root.join(".jj/repo").exists() {
+            continue;
+        }
+        let fileset = format!("root:{:?}", path.to_string_lossy());
+        let list = jj(root)?.args(["file", "list", "--ignore-working-copy", "--revision", "@", "--", &fileset]);
+        if !or_not_installed(list.stdout())?.is_empty() {
+            return Ok(Some(Vcs::Jj));
         }
     }
     Ok(None)
@@ -428,7 +447,9 @@ pub fn check_absent(vcs: Vcs, root: &Path, paths: &[&str]) -> Result<()> {
         Vcs::Git => {
             let list = Git::in_worktree(root)?.command().args(["--literal-pathspecs", "ls-files", "-t", "-z", "--"]);
             let listed = list.args(paths).stdout()?;
-            let Some((state, path)) = listed.split('\0').find_map(|entry| entry.split_once(' ')) else { return Ok(()) };
+            let Some((state, path)) = listed.split('\0').find_map(|entry| entry.split_once(' ')) else {
+                return check_checked_out(root, paths);
+            };
             let dir = path.rsplit_once('/').map_or(path, |(dir, _)| dir);
             Err(hidden(root, path).hint(match state {
                 "S" => format!("git sparse-checkout add {dir}, or without a sparse checkout: git update-index --no-skip-worktree {path}, git restore {path}"),
@@ -437,7 +458,7 @@ pub fn check_absent(vcs: Vcs, root: &Path, paths: &[&str]) -> Result<()> {
         }
         Vcs::Jj => {
             let files = paths.iter().map(|path| format!("root-file:{path:?}"));
-            let list = jj(root).args(["file", "list", "--ignore-working-copy", "--revision", "@", "--"]).args(files);
+            let list = jj(root)?.args(["file", "list", "--ignore-working-copy", "--revision", "@", "--"]).args(files);
             let listed = or_not_installed(list.stdout())?;
             listed.lines().next().map_or(Ok(()), |path| {
                 Err(hidden(root, path).hint(format!("jj sparse set --add {path}, or: jj restore {path}")))
@@ -453,6 +474,25 @@ pub fn check_absent(vcs: Vcs, root: &Path, paths: &[&str]) -> Result<()> {
             })
         }
         Vcs::None => Ok(()),
+    }
+}
+
+/// Refuses files of the commit in a git worktree where nothing is checked out yet, as after `git clone --no-checkout`.
+fn check_checked_out(root: &Path, paths: &[&str]) -> Result<()> {
+    if root.join(".git/index").exists() {
+        return Ok(());
+    }
+    let git = Git::in_worktree(root)?;
+    if !has_commit(&git, "HEAD")? {
+        return Ok(());
+    }
+    let tree =
+        offline(&git).args(["ls-tree", "-z", "--name-only", "--full-tree", "HEAD", "--"]).args(paths).stdout()?;
+    match tree.split('\0').find(|path| !path.is_empty()) {
+        Some(path) if git.command().args(["ls-files", "-z"]).bytes()?.is_empty() => {
+            Err(hidden(root, path).hint("nothing is checked out yet: git checkout"))
+        }
+        _ => Ok(()),
     }
 }
 

@@ -4,7 +4,6 @@
 //! is deleted with it, and is the same under every mount point.
 
 use std::fmt::Display;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::str::FromStr;
 use std::time::Duration;
@@ -12,7 +11,7 @@ use std::time::Duration;
 use super::checkout::Checkout;
 use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::{Error, Result};
-use waypost_fs::{FileLock, PrivateDir, create_private_dir, replace};
+use waypost_fs::{FileLock, PrivateDir, create_private_dir, read_small_file, replace};
 
 const REPOSITORY: &str = "repository-id";
 const WORKTREE: &str = "worktree-id";
@@ -38,12 +37,22 @@ pub(crate) fn has_worktree_id(worktree_private_dir: &Path) -> bool {
 impl Checkout {
     /// Returns the repository's id, generating it on first use. Concurrent callers get the same id.
     pub fn ensure_repository_id(&self, entropy: &mut dyn Entropy) -> Result<RepositoryId> {
+        if self.private_dir.is_known()
+            && let Some(id) = repository_id(&self.private_dir)?
+        {
+            return Ok(id);
+        }
         self.private_dir.create()?;
         ensure(&self.private_dir, REPOSITORY, || RepositoryId::generate(entropy))
     }
 
     /// Returns the worktree's id, generating it on first use. Concurrent callers get the same id.
     pub fn ensure_worktree_id(&self, entropy: &mut dyn Entropy) -> Result<WorktreeId> {
+        if self.private_dir.is_known()
+            && let Some(id) = worktree_id(&self.worktree_private_dir)?
+        {
+            return Ok(id);
+        }
         self.private_dir.create()?;
         if self.worktree_private_dir != *self.private_dir {
             return ensure_worktree_id(&self.worktree_private_dir, entropy);
@@ -125,13 +134,15 @@ fn write<T: Display>(path: &Path, id: T) -> Result<T> {
 }
 
 fn read<T: FromStr>(path: &Path) -> Result<Option<T>> {
-    match std::fs::read_to_string(path) {
-        Ok(text) => text.trim_end().parse().map(Some).map_err(|_| {
-            Error::damaged(format!("{} does not hold an id", path.display()))
-                .hint("way doctor --fix restores it from the store")
-        }),
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => Ok(None),
-        Err(error) => Err(Error::unavailable(format!("cannot read {}", path.display())).because(error)),
+    match read_small_file(path)? {
+        Some(content) => {
+            let id = std::str::from_utf8(&content).ok().and_then(|text| text.trim_end().parse().ok());
+            id.map(Some).ok_or_else(|| {
+                Error::damaged(format!("{} does not hold an id", path.display()))
+                    .hint("way doctor --fix restores it from the store")
+            })
+        }
+        None => Ok(None),
     }
 }
 

@@ -40,7 +40,9 @@ impl Checkout {
             Vcs::Hg | Vcs::Sl => hg_layout::user_name(self, home),
             Vcs::Git | Vcs::None => None,
         };
-        own.or_else(|| git_layout::user_name(self.git_dir.as_deref()?, home))
+        let key = "user.name";
+        let in_git = || self.git_setting(key).or_else(|| git_layout::setting(self.git_dir.as_deref()?, home, key));
+        own.or_else(in_git).filter(|name| !name.is_empty())
     }
 
     /// Returns the remotes of the repository.

@@ -4,14 +4,14 @@ use std::path::Path;
 
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result};
+use waypost_fs::read_small_file;
 
 use super::checkout::Checkout;
+use super::driver_line::{ARGUMENTS, own_driver};
 use super::git_layout;
-use super::git_settings::{DRIVER_ARGUMENTS, driver_program};
-use super::run::Git;
+use super::run::{Git, set_config, unset_config};
 
-/// The driver's name in git's configuration.
-pub const DRIVER_NAME: &str = "waypost";
+pub use super::driver_line::DRIVER_NAME;
 
 /// The attribute of files that the driver merges.
 pub const ATTRIBUTE: &str = "merge=waypost";
@@ -30,70 +30,70 @@ pub struct DriverRequest<'a> {
     pub home: Option<&'a Path>,
 }
 
-/// Configures a program as the merge driver of this clone, if the attributes ask for the driver and git's configuration does
-/// not have it.
+/// Configures the running program as the merge driver of this clone, if the attributes ask for the driver and git's
+/// configuration does not have it.
 ///
-/// If there is nothing to do, it only reads a few small files. `program` returns the program's path, quoted for a shell.
-pub fn ensure_driver(
-    checkout: &Checkout,
-    request: DriverRequest<'_>,
-    program: impl FnOnce() -> Option<String>,
-) -> Result<()> {
+/// If there is nothing to do, it only reads a few small files.
+pub fn ensure_driver(checkout: &Checkout, request: DriverRequest<'_>) -> Result<()> {
     let DriverRequest { root, name, is_foreign, home } = request;
     let is_git = checkout.vcs == Vcs::Git || (checkout.vcs == Vcs::Jj && root.join(".git").exists());
     let Some(git_dir) = checkout.git_dir.as_deref().filter(|_| is_git) else { return Ok(()) };
-    remove_former_filter(git_dir, name)?;
+    let own_text = remove_former_filter(git_dir, name)?;
     let directory = root.join(name).parent().map_or_else(|| root.to_owned(), Path::to_owned);
     let tracked = [directory.join(".gitattributes"), root.join(".gitattributes")];
     let own = git_dir.join("info/attributes");
-    if !tracked.iter().chain([&own]).any(|file| asks_for_driver(file)) {
+    if !asks(&own_text) && !tracked.iter().any(|file| asks_for_driver(file)) {
         if !is_foreign || tracked.iter().chain([&own]).any(|file| chooses_driver(file)) {
             return Ok(());
         }
         add_line(&own, &format!("/{name} {ATTRIBUTE}"))?;
     }
     let key = format!("merge.{DRIVER_NAME}.driver");
-    if let Some(driver) = git_layout::setting(git_dir, home, &key)
-        && !is_stale(&driver)
-    {
+    // The repository's own configuration overrides the user's, and was read when the checkout was found.
+    let driver = checkout.git_setting(&key).or_else(|| git_layout::setting(git_dir, home, &key));
+    if driver.is_some_and(|driver| !is_stale(&driver)) {
         return Ok(());
     }
-    let Some(program) = program() else { return Ok(()) };
-    let git = Git::of_repository(git_dir)?;
-    let set = |key: &str, value: &str| git.command().args(["config", "--local", key, value]).stdout().map(drop);
+    let Some(driver) = own_driver() else { return Ok(()) };
+    let config = git_dir.join("config");
     // The driver comes last: as long as it is missing, the next command tries again.
-    set(&format!("merge.{DRIVER_NAME}.name"), "merges issues field by field")?;
-    set(&key, &format!("{program}{DRIVER_ARGUMENTS}"))
+    set_config(&config, &format!("merge.{DRIVER_NAME}.name"), "merges issues field by field")?;
+    set_config(&config, &key, driver)
 }
 
-/// Removes the filter that former versions of this program configured for large ledgers.
-fn remove_former_filter(git_dir: &Path, name: &str) -> Result<()> {
+/// Removes the filter that former versions of this program configured for large ledgers. Returns the attributes of the clone.
+fn remove_former_filter(git_dir: &Path, name: &str) -> Result<String> {
     let attributes = git_dir.join("info/attributes");
     let line = format!("/{name} filter=waypost");
-    let text = std::fs::read_to_string(&attributes).unwrap_or_default();
+    let text = read_small_file(&attributes)?.unwrap_or_default();
+    let text = String::from_utf8(text).unwrap_or_default();
     if !text.lines().any(|found| found == line) {
-        return Ok(());
+        return Ok(text);
     }
     let key = "filter.waypost.clean";
     if git_layout::setting(git_dir, None, key).is_some_and(|filter| filter.ends_with(" clean-ledger")) {
-        Git::of_repository(git_dir)?.command().args(["config", "--local", "--unset-all", key]).stdout()?;
+        unset_config(&git_dir.join("config"), key)?;
     }
     // The attribute comes last: as long as it is there, the next command tries again.
     let others: String = text.split_inclusive('\n').filter(|found| found.trim_end() != line).collect();
-    replace_attributes(&attributes, others.as_bytes())
+    replace_attributes(&attributes, others.as_bytes())?;
+    Ok(others)
 }
 
 /// Returns whether an attributes file asks for the driver.
 pub fn asks_for_driver(attributes: &Path) -> bool {
-    let Ok(text) = std::fs::read(attributes) else { return false };
-    let text = String::from_utf8_lossy(&text);
+    let Ok(Some(text)) = read_small_file(attributes) else { return false };
+    asks(&String::from_utf8_lossy(&text))
+}
+
+fn asks(attributes: &str) -> bool {
     let asks = |line: &str| !line.starts_with('#') && line.split_whitespace().any(|word| word == ATTRIBUTE);
-    text.lines().any(|line| asks(line.trim()))
+    attributes.lines().any(|line| asks(line.trim()))
 }
 
 /// Returns whether an attributes file chooses how ledgers are merged.
 fn chooses_driver(attributes: &Path) -> bool {
-    let Ok(text) = std::fs::read(attributes) else { return false };
+    let Ok(Some(text)) = read_small_file(attributes) else { return false };
     let chooses = |line: &str| {
         let mut words = line.split_whitespace();
         let is_of_ledger = words.next().is_some_and(|pattern| pattern.contains("beads") || pattern.contains("jsonl"));
@@ -104,11 +104,7 @@ fn chooses_driver(attributes: &Path) -> bool {
 
 /// Adds a line to the attributes of a clone.
 fn add_line(file: &Path, line: &str) -> Result<()> {
-    let mut content = match std::fs::read(file) {
-        Ok(content) => content,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error)),
-    };
+    let mut content = read_small_file(file)?.unwrap_or_default();
     if !content.is_empty() && !content.ends_with(b"\n") {
         content.push(b'\n');
     }
@@ -136,6 +132,13 @@ pub fn driver_of(root: &Path, name: &str) -> Result<String> {
 /// Returns whether Waypost configured this driver and its program does not exist any more.
 fn is_stale(driver: &str) -> bool {
     driver_program(driver).is_some_and(|program| program.starts_with('/') && !Path::new(&program).exists())
+}
+
+/// Returns the program of a driver that Waypost configured.
+fn driver_program(driver: &str) -> Option<String> {
+    let program = driver.strip_suffix(ARGUMENTS)?;
+    let program = program.strip_prefix('\'').and_then(|rest| rest.strip_suffix('\'')).unwrap_or(program);
+    Some(program.replace("'\\''", "'"))
 }
 
 /// A file that git could not merge.

@@ -1,23 +1,26 @@
 //! Runs the version control tools, hardened so that a repository cannot make them execute its own programs.
 //!
-//! The author of a repository's content may also have written its configuration. Hooks, filters, file system monitors,
-//! pagers and prompts are off, and the environment does not redirect git to another repository.
+//! The author of a repository's content may also have written its configuration, so git reads one that we wrote
+//! (`own_git_dir.rs`): [`Git`] has no way to run with a repository's own. Hooks, pagers and prompts are off, and the
+//! environment does not redirect git to another repository.
 
-use std::collections::BTreeSet;
 use std::ffi::{OsStr, OsString};
 use std::io::{self, BufRead as _, BufReader, Read as _, Write as _};
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Output, Stdio};
-use std::sync::mpsc;
+use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 use waypost_core::{Error, Result, url_text};
+use waypost_fs::read_small_file;
 
-use super::git_settings::{self, Allowed};
-use super::sl_layout;
+use super::own_git_dir::OwnGitDir;
+use super::{git_layout, jj_layout, sl_layout};
+use crate::sandbox::{JobSandbox, NO_SANDBOX};
 use crate::{jobs, surroundings};
 
 /// Variables that would redirect git to another repository, or make it run a program.
@@ -38,10 +41,40 @@ const GIT_VARIABLES: &[&str] = &[
     "GIT_SEQUENCE_EDITOR",
 ];
 
+/// The maximum time of a tool that works in the workspace of a job: a pipe in the place of a file would keep it for ever.
+const WORKSPACE_TIMEOUT: Duration = Duration::from_mins(10);
+
 /// The transports that git may use. Others are programs that a URL names.
 const ALLOWED_PROTOCOLS: &str = "file:git:http:https:ssh";
 
-/// Fixes the program that answers a fetch. A repository's configuration could name any program here.
+/// Settings of every command. They override the user's configuration, too.
+const FIXED: &[(&str, &str)] = &[
+    ("core.fsmonitor", "false"),
+    ("core.hooksPath", "/dev/null"),
+    ("core.pager", "cat"),
+    ("core.fsync", "all"),
+    ("core.fsyncMethod", "fsync"),
+    // Git would run itself in the repositories that objects are borrowed from, with their configuration.
+    ("core.alternateRefsCommand", "true"),
+    ("advice.detachedHead", "false"),
+    ("protocol.ext.allow", "never"),
+    ("commit.gpgSign", "false"),
+    ("push.gpgSign", "false"),
+    ("tag.gpgSign", "false"),
+    ("log.showSignature", "false"),
+    ("merge.verifySignatures", "false"),
+    ("gpg.program", "false"),
+    ("gpg.ssh.program", "false"),
+    ("gpg.x509.program", "false"),
+    ("gpg.ssh.defaultKeyCommand", "false"),
+    ("submodule.recurse", "false"),
+    ("gc.auto", "0"),
+    ("maintenance.auto", "false"),
+    // A relative path would be relative to a directory of ours.
+    ("worktree.useRelativePaths", "false"),
+];
+
+/// Fixes the program that answers a fetch. A user's configuration could name another one for a remote.
 pub(crate) const UPLOAD_PACK: &str = "--upload-pack=git-upload-pack";
 
 /// The beginning of the hint to install a tool.
@@ -66,12 +99,14 @@ pub struct NetworkOptions {
 /// Git for one directory or repository, hardened.
 #[derive(Clone)]
 pub(crate) struct Git {
+    /// Where git has its configuration from.
+    own: Option<Arc<OwnGitDir>>,
     place: Vec<OsString>,
-    settings: Vec<(String, String)>,
-    /// The filters that the repository configures and that do not run.
-    filters_off: BTreeSet<String>,
-    /// The ssh command that the user's own configuration names.
-    ssh: Option<String>,
+    /// The repository that every git of a tool uses.
+    variables: Vec<(&'static str, OsString)>,
+    settings: Vec<(OsString, OsString)>,
+    /// The words that start it in the sandbox of the job whose workspace it is; none elsewhere.
+    sandbox: Arc<[OsString]>,
     /// Whether git fetches nothing implicitly: neither missing objects of a partial clone nor large files.
     is_offline: bool,
 }
@@ -79,12 +114,43 @@ pub(crate) struct Git {
 impl Git {
     /// Git in a worktree.
     pub(crate) fn in_worktree(path: &Path) -> Result<Git> {
-        Git::hardened(vec!["-C".into(), path.into()], false)
+        let is_root = |root: &Path| {
+            let is_marked = |dir: &&Path| dir.join(".git").symlink_metadata().is_ok();
+            surroundings::resolve(path).canonicalize().is_ok_and(|path| path.ancestors().find(is_marked) == Some(root))
+        };
+        if let Some(job) = JobSandbox::of(path)?.filter(|job| is_root(&job.root))
+            && let (Some(git_dir), Some(common_dir)) = (&job.git_dir, &job.common_dir)
+        {
+            return Git::of_job_worktree(&job, git_dir, common_dir);
+        }
+        let found = git_layout::locate(path)?;
+        let place = vec!["-C".into(), path.into()];
+        Git::at(place, &found.git_dir, &found.common_dir, Some(&found.root), false)
+    }
+
+    /// Git on the worktree of a job. Its file `.git` is the job's, so it leads nowhere else.
+    fn of_job_worktree(job: &JobSandbox, git_dir: &Path, common_dir: &Path) -> Result<Git> {
+        let mark = job.root.join(".git");
+        let line = read_small_file(&mark)?.unwrap_or_default();
+        let named = line.trim_ascii_end().strip_prefix(b"gitdir: ").map(OsStr::from_bytes);
+        if named.map(|named| job.root.join(named)).as_deref() != Some(git_dir) {
+            return Err(Error::refused(format!("{} does not lead to {} any more", mark.display(), git_dir.display()))
+                .because("a job changed it")
+                .hint(format!("put the line back: gitdir: {}", git_dir.display())));
+        }
+        let place = vec![
+            "-C".into(),
+            job.root.clone().into(),
+            option("--git-dir=", git_dir),
+            option("--work-tree=", &job.root),
+        ];
+        Git::at(place, git_dir, common_dir, Some(&job.root), true)
     }
 
     /// Git on a repository, without a worktree.
     pub(crate) fn of_repository(git_dir: &Path) -> Result<Git> {
-        Git::hardened(vec![option("--git-dir=", git_dir)], false)
+        let common_dir = git_layout::common_dir(git_dir)?;
+        Git::at(vec![option("--git-dir=", git_dir)], git_dir, &common_dir, None, false)
     }
 
     /// Git on a workspace with its own git directory, which a job may have changed.
@@ -108,58 +174,121 @@ impl Git {
     /// Git on a worktree whose git directory the caller has checked to be the right one.
     pub(crate) fn of_linked_worktree(root: &Path, git_dir: &Path) -> Result<Git> {
         let place = vec!["-C".into(), root.into(), option("--git-dir=", git_dir), option("--work-tree=", root)];
-        Git::hardened(place, true)
+        Git::at(place, git_dir, &git_layout::common_dir(git_dir)?, Some(root), true)
     }
 
-    /// Git on a repository that only Waypost writes, so that its configuration needs no check.
-    pub(crate) fn trusted(git_dir: &Path, work_tree: Option<&Path>) -> Git {
-        let mut place = vec![option("--git-dir=", git_dir)];
-        if let Some(root) = work_tree {
-            place.splice(0..0, ["-C".into(), root.into()]);
-            place.push(option("--work-tree=", root));
-        }
-        Git::trusted_at(place)
-    }
-
-    /// Git in a directory that need not be a repository.
-    pub(crate) fn in_directory(dir: &Path) -> Git {
-        Git::trusted_at(vec!["-C".into(), dir.into()])
+    /// Git in a directory in which it makes a repository.
+    pub(crate) fn that_makes(dir: &Path) -> Git {
+        let (place, settings) = (vec!["-C".into(), dir.into()], fixed());
+        Git { own: None, place, variables: Vec::new(), settings, sandbox: Arc::default(), is_offline: true }
     }
 
     /// Git outside of any repository, with the user's own configuration.
     pub(crate) fn without_repository() -> Result<Git> {
-        Git::hardened(vec!["-C".into(), "/".into()], false)
+        let own = OwnGitDir::of_nothing()?;
+        let variables = vec![("GIT_DIR", own.path().into())];
+        let place = vec!["-C".into(), "/".into()];
+        let (own, settings) = (Some(Arc::new(own)), fixed());
+        Ok(Git { own, place, variables, settings, sandbox: Arc::default(), is_offline: false })
     }
 
-    fn trusted_at(place: Vec<OsString>) -> Git {
-        Git { place, settings: git_settings::fixed(), filters_off: BTreeSet::new(), ssh: None, is_offline: true }
+    fn at(
+        place: Vec<OsString>,
+        git_dir: &Path,
+        common_dir: &Path,
+        work_tree: Option<&Path>,
+        is_offline: bool,
+    ) -> Result<Git> {
+        // Git changes its directory before it uses these.
+        let absolute = |path: &Path| {
+            std::path::absolute(surroundings::resolve(path))
+                .map_err(|error| Error::unavailable(format!("cannot read {}", path.display())).because(error))
+        };
+        let (git_dir, common_dir) = (absolute(git_dir)?, absolute(common_dir)?);
+        let job = match JobSandbox::of(work_tree.unwrap_or(&git_dir))? {
+            None => JobSandbox::of(&git_dir)?,
+            job => job,
+        };
+        if job.is_some() {
+            check_job_files(&git_dir)?;
+        }
+        let own = OwnGitDir::of(&git_dir, &common_dir, job.is_some())?;
+        let sandbox = job.map(|job| own.start_in(&job)).transpose()?.unwrap_or_default().into();
+        let mut variables = vec![("GIT_DIR", git_dir.into()), ("GIT_COMMON_DIR", own.path().into())];
+        if let Some(root) = work_tree {
+            variables.push(("GIT_WORK_TREE", absolute(root)?.into()));
+        }
+        Ok(Git { own: Some(Arc::new(own)), place, variables, settings: fixed(), sandbox, is_offline })
+    }
+
+    /// Returns the git directory of the worktree.
+    pub(crate) fn git_dir(&self) -> Result<PathBuf> {
+        self.command().args(["rev-parse", "--absolute-git-dir"]).path()
+    }
+
+    /// Returns a path for a temporary file that no other process uses.
+    pub(crate) fn temporary(&self, kind: &str) -> Result<PathBuf> {
+        let own = self.own.as_ref().ok_or_else(|| Error::internal("git has no directory of its own here"))?;
+        Ok(own.temporary(kind))
     }
 
     /// Returns whether the repository configures this filter, and it does not run.
     pub(crate) fn is_filter_off(&self, filter: &str) -> bool {
-        self.filters_off.contains(filter)
+        self.own.as_ref().is_some_and(|own| own.is_filter_off(filter))
     }
 
     /// Git that stores no file whose filter does not run: content that git-crypt should have encrypted, for example. For
     /// commits that leave this machine.
     pub(crate) fn for_commits(&self) -> Git {
         // In a clone that is locked, the filter of git-crypt is not configured.
-        let filters = self.filters_off.iter().map(String::as_str).chain(["git-crypt"]);
-        let required = filters.map(|filter| (format!("filter.{filter}.required"), "true".to_owned()));
+        let filters = self.own.iter().flat_map(|own| own.filters_off()).chain(["git-crypt".into()]);
+        let required = filters.map(|filter| {
+            let mut key = OsString::from("filter.");
+            key.push(filter);
+            key.push(".required");
+            (key, OsString::from("true"))
+        });
         Git { settings: self.settings.iter().cloned().chain(required).collect(), ..self.clone() }
     }
 
-    /// Overrides a setting. Unlike an argument, it is not visible to other users of the machine.
-    pub(crate) fn with_setting(mut self, key: &str, value: &str) -> Git {
-        self.settings.push((key.to_owned(), value.to_owned()));
+    /// Git that fetches nothing implicitly.
+    pub(crate) fn offline(mut self) -> Git {
+        self.is_offline = true;
         self
+    }
+
+    /// Overrides a setting. Unlike an argument, it is not visible to other users of the machine.
+    pub(crate) fn with_setting(mut self, key: &str, value: impl Into<OsString>) -> Git {
+        self.settings.push((key.into(), value.into()));
+        self
+    }
+
+    /// Returns the configuration of a new worktree that has the same files as this one. None if it has all.
+    pub(crate) fn sparse_config(&self) -> Option<Vec<u8>> {
+        self.own.as_ref()?.sparse_config()
+    }
+
+    /// Returns the option of a fetch from this repository, which is on this machine: it is read with our configuration.
+    pub(crate) fn upload_pack(&self) -> OsString {
+        let mut option = OsString::from("--upload-pack=");
+        if let Some(own) = &self.own {
+            option.push("GIT_COMMON_DIR=");
+            option.push(shell_word(own.path().as_os_str()));
+            option.push(" ");
+        }
+        for word in self.sandbox.iter() {
+            option.push(shell_word(word));
+            option.push(" ");
+        }
+        option.push("git-upload-pack");
+        option
     }
 
     /// A git command without arguments yet.
     pub(crate) fn command(&self) -> Tool {
-        let mut command = surroundings::command("git");
-        command.args(&self.place);
-        let tool = self.harden(Tool::new("git", command));
+        let tool = self.harden(Tool::in_sandbox("git", &self.sandbox, |command| {
+            command.args(&self.place);
+        }));
         if !self.is_offline {
             return tool;
         }
@@ -176,28 +305,38 @@ impl Git {
         for variable in GIT_VARIABLES {
             tool.command.env_remove(variable);
         }
+        for (name, value) in &self.variables {
+            tool = tool.env(name, value);
+        }
         tool = tool
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_PAGER", "cat")
+            .env("GIT_ALLOW_PROTOCOL", ALLOWED_PROTOCOLS)
             .env("GIT_CONFIG_COUNT", self.settings.len().to_string());
         for (number, (key, value)) in self.settings.iter().enumerate() {
             tool = tool.env(&format!("GIT_CONFIG_KEY_{number}"), key).env(&format!("GIT_CONFIG_VALUE_{number}"), value);
         }
+        tool.own.extend(self.own.clone());
         tool
     }
 
     /// Hardens how every git that a tool starts uses the network.
     pub(crate) fn harden_network(&self, tool: Tool, network: NetworkOptions) -> Tool {
-        let tool = tool.env("GIT_ALLOW_PROTOCOL", ALLOWED_PROTOCOLS).env("GIT_PROXY_COMMAND", "");
-        // An implicit fetch would run the program that the repository names.
-        let mut tool = tool.env("GIT_NO_LAZY_FETCH", "1").timeout(network.timeout);
+        // An implicit fetch would prompt.
+        let tool = tool.env("GIT_PROXY_COMMAND", "").env("GIT_NO_LAZY_FETCH", "1");
+        let mut tool = tool.timeout(network.timeout);
+        let ssh = if network.ssh { None } else { self.ssh_of_user() };
         // The user's own ssh command may prompt for a passphrase. Only the terminal's foreground process group can.
-        tool.has_own_group = !network.ssh && self.ssh.is_none();
+        tool.has_own_group = !network.ssh && ssh.is_none();
         if !network.ssh {
-            // Overrides the repository's core.sshCommand.
-            tool = tool.env("GIT_SSH_COMMAND", self.ssh.as_deref().unwrap_or("ssh -oBatchMode=yes"));
+            tool = tool.env("GIT_SSH_COMMAND", ssh.unwrap_or_else(|| "ssh -oBatchMode=yes".into()));
         }
         if network.askpass { tool } else { tool.env("GIT_ASKPASS", "").env("SSH_ASKPASS_REQUIRE", "never") }
+    }
+
+    /// Returns the ssh command that the user's own configuration names.
+    fn ssh_of_user(&self) -> Option<String> {
+        self.command().args(["config", "--get", "core.sshCommand"]).stdout_or_none().ok().flatten()
     }
 
     /// A git command that fetches one refspec and nothing else.
@@ -219,14 +358,63 @@ impl Git {
             refspec,
         ])
     }
+}
 
-    /// Reads the repository's configuration, and overrides what is not known to be harmless.
-    fn hardened(place: Vec<OsString>, is_offline: bool) -> Result<Git> {
-        let git = Git { is_offline, ..Git::trusted_at(place) };
-        let listed = git.command().args(["config", "--list", "--show-scope", "-z"]).stdout()?;
-        let Allowed { settings, filters_off, ssh } = git_settings::allowed(&listed);
-        Ok(Git { settings, filters_off, ssh, ..git })
+/// Refuses links and special files where git expects files of its own, in a git directory that a job can change. In its sandbox
+/// they harm nothing, but a tool would wait for a pipe, or fail without a reason that a person understands.
+fn check_job_files(git_dir: &Path) -> Result<()> {
+    const DIRS: [&str; 9] =
+        ["info", "logs", "logs/refs", "modules", "objects", "objects/info", "objects/pack", "refs", "refs/heads"];
+    const FILES: [&str; 17] = [
+        "COMMIT_EDITMSG",
+        "FETCH_HEAD",
+        "HEAD",
+        "MERGE_HEAD",
+        "ORIG_HEAD",
+        "commondir",
+        "config",
+        "config.worktree",
+        "gitdir",
+        "index",
+        "info/attributes",
+        "info/exclude",
+        "info/sparse-checkout",
+        "logs/HEAD",
+        "objects/info/alternates",
+        "packed-refs",
+        "shallow",
+    ];
+    let names = DIRS.iter().map(|name| (name, true)).chain(FILES.iter().map(|name| (name, false)));
+    for (name, is_dir) in names {
+        let path = git_dir.join(name);
+        let Ok(found) = path.symlink_metadata() else { continue };
+        if if is_dir { found.is_dir() } else { found.is_file() } {
+            continue;
+        }
+        let what = if found.is_symlink() { "a link" } else { "not what git makes" };
+        return Err(Error::refused(format!("{} is {what}, so no git runs there", path.display()))
+            .because("a job put it there")
+            .hint("delete it, or let all work in the workspace go: way ws rm --discard"));
     }
+    Ok(())
+}
+
+fn fixed() -> Vec<(OsString, OsString)> {
+    FIXED.iter().map(|(key, value)| ((*key).into(), (*value).into())).collect()
+}
+
+/// Sets a value in a configuration file. No other file is read or changed.
+pub(crate) fn set_config(file: &Path, key: &str, value: impl AsRef<OsStr>) -> Result<()> {
+    config_command(file)?.arg(key).arg(value).stdout().map(drop)
+}
+
+/// Removes all values of a key from a configuration file. No other file is read or changed.
+pub(crate) fn unset_config(file: &Path, key: &str) -> Result<()> {
+    config_command(file)?.args(["--unset-all", key]).stdout().map(drop)
+}
+
+fn config_command(file: &Path) -> Result<Tool> {
+    Ok(Git::without_repository()?.command().args(["config", "--no-includes", "--file"]).arg(file))
 }
 
 fn option(name: &str, value: &Path) -> OsString {
@@ -236,29 +424,36 @@ fn option(name: &str, value: &Path) -> OsString {
 }
 
 /// A jj command that snapshots every file.
-pub(crate) fn jj(dir: &Path) -> Tool {
+pub(crate) fn jj(dir: &Path) -> Result<Tool> {
     // Also large and untracked files, which jj leaves out by default.
     let settings = ["snapshot.auto-track=all()", "snapshot.max-new-file-size=1000000000000"];
-    jj_with_user_settings(dir).args(settings.map(|setting| format!("--config={setting}")))
+    Ok(jj_with_user_settings(dir)?.args(settings.map(|setting| format!("--config={setting}"))))
 }
 
 /// A jj command that snapshots the files that the user's settings select.
-pub(crate) fn jj_with_user_settings(dir: &Path) -> Tool {
-    let mut command = surroundings::command("jj");
-    command.current_dir(dir).args(["--no-pager", "--color=never"]);
-    for setting in ["ui.editor='false'", "fsmonitor.backend=none", "signing.behavior=drop", "git.executable-path='git'"]
-    {
-        command.arg(format!("--config={setting}"));
-    }
-    Tool::new("jj", command)
+pub(crate) fn jj_with_user_settings(dir: &Path) -> Result<Tool> {
+    // jj obeys a configuration in the repository, so that must be harmless.
+    jj_layout::check(dir)?;
+    // jj would run git with the configuration of the repository. None of our commands needs it.
+    let no_git = "git.executable-path='false'";
+    let settings = ["ui.editor='false'", "fsmonitor.backend=none", "signing.behavior=drop", no_git];
+    Ok(Tool::in_dir("jj", dir, None, |command| {
+        command.args(["--no-pager", "--color=never"]);
+        command.args(settings.map(|setting| format!("--config={setting}")));
+    }))
 }
 
 /// A Mercurial command, in the mode for scripts.
 pub(crate) fn hg(dir: &Path) -> Tool {
-    let mut command = surroundings::command("hg");
+    hg_with(dir, None)
+}
+
+/// A Mercurial command that may also write temporary files.
+pub(crate) fn hg_with(dir: &Path, scratch: Option<&Scratch>) -> Tool {
     // The repository's own configuration could name hooks and extensions, which are programs.
-    command.current_dir(dir).env("HGPLAIN", "1").env("HGRCSKIPREPO", "1").args(["--noninteractive", "--pager=never"]);
-    Tool::new("hg", command)
+    Tool::in_dir("hg", dir, scratch, |command| {
+        command.env("HGPLAIN", "1").env("HGRCSKIPREPO", "1").args(["--noninteractive", "--pager=never"]);
+    })
 }
 
 /// A Mercurial command that may use the network.
@@ -270,9 +465,9 @@ pub(crate) fn hg_network(dir: &Path, network: NetworkOptions) -> Tool {
 pub(crate) fn sl(root: &Path) -> Result<Tool> {
     // Sapling always reads the repository's configuration, so that must be harmless.
     sl_layout::check(root)?;
-    let mut command = surroundings::command("sl");
-    command.current_dir(root).env("HGPLAIN", "1").args(["--noninteractive", "--pager=never"]);
-    let tool = Tool::new("sl", command);
+    let tool = Tool::in_dir("sl", root, None, |command| {
+        command.env("HGPLAIN", "1").args(["--noninteractive", "--pager=never"]);
+    });
     Ok(match git_of_sl(root)? {
         Some(git) => git.harden(tool),
         None => tool,
@@ -299,6 +494,21 @@ pub fn git_version() -> Result<String> {
     Ok(version.trim_start_matches("git version ").to_owned())
 }
 
+/// A directory for temporary files, for one tool.
+#[derive(Clone)]
+pub(crate) struct Scratch(Arc<OwnGitDir>);
+
+impl Scratch {
+    pub(crate) fn new() -> Result<Scratch> {
+        Ok(Scratch(Arc::new(OwnGitDir::of_nothing()?)))
+    }
+
+    /// Returns a path that no other process uses.
+    pub(crate) fn temporary(&self, kind: &str) -> PathBuf {
+        self.0.temporary(kind)
+    }
+}
+
 /// A command of one of the tools, ready to run.
 pub(crate) struct Tool {
     /// The tool and its subcommand, for messages.
@@ -310,6 +520,12 @@ pub(crate) struct Tool {
     /// Whether it runs in its own process group, so that a timeout kills its children too. It cannot prompt on the
     /// terminal then.
     has_own_group: bool,
+    /// The directories that git uses as long as it runs.
+    own: Vec<Arc<OwnGitDir>>,
+    /// How many words start the sandbox that it runs in.
+    hidden_words: usize,
+    /// Why it cannot run at all.
+    failed: Option<Error>,
 }
 
 impl Tool {
@@ -318,7 +534,69 @@ impl Tool {
         command.env("LC_ALL", "C.UTF-8").stdin(Stdio::null());
         // If this process is killed meanwhile, the process that cleans up finds the tool by this mark.
         command.env(jobs::TOOL_MARK, jobs::own_mark());
-        Tool { name: name.to_owned(), is_named: false, command, timeout: None, has_own_group: true }
+        Tool {
+            name: name.to_owned(),
+            is_named: false,
+            command,
+            timeout: None,
+            has_own_group: true,
+            own: Vec::new(),
+            hidden_words: 0,
+            failed: None,
+        }
+    }
+
+    /// A tool that these words start in the sandbox of a job, if there are any.
+    fn in_sandbox(name: &str, sandbox: &[OsString], prepare: impl FnOnce(&mut Command)) -> Self {
+        let Some((helper, words)) = sandbox.split_first() else {
+            let mut command = surroundings::command(name);
+            prepare(&mut command);
+            return Tool::new(name, command);
+        };
+        let mut command = surroundings::command(helper);
+        command.args(words).arg(name);
+        prepare(&mut command);
+        let tool = Tool::new(name, command);
+        Tool { hidden_words: sandbox.len(), timeout: Some(WORKSPACE_TIMEOUT), ..tool }
+    }
+
+    /// A tool in a directory, in the sandbox of the job whose workspace that is.
+    fn in_dir(name: &str, dir: &Path, scratch: Option<&Scratch>, prepare: impl FnOnce(&mut Command)) -> Self {
+        let started = JobSandbox::of(dir).and_then(|job| {
+            let Some(job) = job else { return Ok((Vec::new(), None)) };
+            let scratch = scratch.map_or_else(Scratch::new, |scratch| Ok(scratch.clone()))?;
+            Ok((scratch.0.start_in(&job)?, Some(scratch.0)))
+        });
+        let (sandbox, own, failed) = match started {
+            Ok((sandbox, own)) => (sandbox, own, None),
+            Err(error) => (Vec::new(), None, Some(error)),
+        };
+        let mut tool = Tool::in_sandbox(name, &sandbox, prepare);
+        tool.command.current_dir(dir);
+        tool.own.extend(own);
+        Tool { failed, ..tool }
+    }
+
+    /// Starts it. It is killed at the end of its time, unless the guard is dropped before.
+    fn spawn(&mut self) -> Result<(Child, mpsc::Sender<()>)> {
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
+        if self.timeout.is_some() {
+            self.command.process_group(0);
+        }
+        let child = self.command.spawn().map_err(|error| self.cannot_run(error))?;
+        let (guard, is_over) = mpsc::channel();
+        if let Some(timeout) = self.timeout {
+            let id = Pid::from_child(&child);
+            // Without the thread there is no limit, which is no reason to fail.
+            let _ = std::thread::Builder::new().spawn(move || {
+                if is_over.recv_timeout(timeout) == Err(mpsc::RecvTimeoutError::Timeout) {
+                    let _ = kill_process_group(id, Signal::KILL);
+                }
+            });
+        }
+        Ok((child, guard))
     }
 
     pub(crate) fn arg(self, arg: impl AsRef<OsStr>) -> Self {
@@ -343,6 +621,12 @@ impl Tool {
         self
     }
 
+    /// Keeps the directory of another git until it has run.
+    pub(crate) fn using(mut self, git: &Git) -> Self {
+        self.own.extend(git.own.clone());
+        self
+    }
+
     /// Limits the run time.
     pub(crate) fn timeout(mut self, timeout: Option<Duration>) -> Self {
         self.timeout = timeout;
@@ -352,10 +636,10 @@ impl Tool {
     /// Runs it with this input and returns its output without the last newline. It must read all input before it
     /// prints.
     pub(crate) fn stdout_with_input(mut self, input: &[u8]) -> Result<String> {
-        let cannot = |error| Error::unavailable(format!("cannot run {}", self.name)).because(error);
         log::debug!("run {}", self.line());
-        let mut child =
-            self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(cannot)?;
+        self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let (mut child, _guard) = self.spawn()?;
+        let cannot = |error| Error::unavailable(format!("cannot run {}", self.name)).because(error);
         if let Some(mut stdin) = child.stdin.take() {
             match stdin.write_all(input) {
                 // It stopped reading; its exit status tells why.
@@ -375,7 +659,6 @@ impl Tool {
 
     /// Runs it and returns the path it printed.
     pub(crate) fn path(mut self) -> Result<PathBuf> {
-        use std::os::unix::ffi::OsStringExt as _;
         let output = self.run()?;
         let mut bytes = self.check(output)?.stdout;
         if bytes.ends_with(b"\n") {
@@ -394,7 +677,7 @@ impl Tool {
     pub(crate) fn first_bytes(mut self, max_bytes: u64) -> Result<(Vec<u8>, bool)> {
         log::debug!("run {}", self.line());
         self.command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut child = self.command.spawn().map_err(|error| self.cannot_run(error))?;
+        let (mut child, _guard) = self.spawn()?;
         let mut bytes = Vec::new();
         let read = match child.stdout.take() {
             Some(stdout) => stdout.take(max_bytes.saturating_add(1)).read_to_end(&mut bytes),
@@ -417,7 +700,7 @@ impl Tool {
     pub(crate) fn converse(mut self) -> Result<Conversation> {
         log::debug!("run {}", self.line());
         self.command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        let mut child = self.command.spawn().map_err(|error| self.cannot_run(error))?;
+        let (mut child, guard) = self.spawn()?;
         let (Some(stdin), Some(stdout), Some(mut stderr)) =
             (child.stdin.take(), child.stdout.take(), child.stderr.take())
         else {
@@ -438,7 +721,8 @@ impl Tool {
             }
         };
         let (stdin, stdout) = (Some(stdin), Some(BufReader::new(stdout)));
-        Ok(Conversation { name: self.name, child, stdin, stdout, stderr_reader: Some(stderr_reader) })
+        let (stderr_reader, guards) = (Some(stderr_reader), (self.own, guard));
+        Ok(Conversation { name: self.name, child, stdin, stdout, stderr_reader, _guards: guards })
     }
 
     /// Runs it and returns whether it succeeded.
@@ -495,6 +779,9 @@ impl Tool {
 
     fn run(&mut self) -> Result<Output> {
         log::debug!("run {}", self.line());
+        if let Some(failed) = self.failed.take() {
+            return Err(failed);
+        }
         match self.timeout {
             Some(timeout) => self.run_with_timeout(timeout),
             None => self.command.output().map_err(|error| self.cannot_run(error)),
@@ -538,7 +825,7 @@ impl Tool {
         // Without this variable, the typed command would change the user's own index.
         let index = self.command.get_envs().filter(|(name, _)| *name == "GIT_INDEX_FILE");
         let index = index.filter_map(|(name, value)| Some(format!("{}={}", name.display(), quoted(value?))));
-        let words = std::iter::once(self.command.get_program()).chain(self.command.get_args());
+        let words = std::iter::once(self.command.get_program()).chain(self.command.get_args()).skip(self.hidden_words);
         index.chain(words.map(quoted)).collect::<Vec<_>>().join(" ")
     }
 }
@@ -554,6 +841,8 @@ const SYSTEM_FAILURES: &[&str] = &[
     "Structure needs cleaning",
     // Detection found a repository a moment ago, so git could not read it.
     "not a git repository",
+    NO_SANDBOX,
+    "bwrap: ",
 ];
 
 /// Returns whether a tool failed because of the system, not because of its arguments.
@@ -570,7 +859,16 @@ fn quoted(word: &OsStr) -> String {
     if !word.is_empty() && word.chars().all(is_plain) {
         return word;
     }
-    format!("'{}'", word.replace('\'', r"'\''"))
+    shell_word(OsStr::new(&word)).to_string_lossy().into_owned()
+}
+
+/// Quotes a word for the shell, whatever it contains.
+fn shell_word(word: &OsStr) -> OsString {
+    let quoted = word
+        .as_bytes()
+        .iter()
+        .flat_map(|byte| if *byte == b'\'' { r"'\''".as_bytes() } else { std::slice::from_ref(byte) });
+    OsString::from_vec(std::iter::once(&b'\'').chain(quoted).chain(std::iter::once(&b'\'')).copied().collect())
 }
 
 /// Returns output as text, without the last newline.
@@ -585,6 +883,7 @@ pub(crate) struct Conversation {
     stdin: Option<ChildStdin>,
     stdout: Option<BufReader<ChildStdout>>,
     stderr_reader: Option<JoinHandle<String>>,
+    _guards: (Vec<Arc<OwnGitDir>>, mpsc::Sender<()>),
 }
 
 impl Conversation {
@@ -699,16 +998,9 @@ pub(crate) fn run_setup(
 
 /// Makes a directory a git repository with an empty first commit, without files from a template.
 pub fn init_git(path: &Path) -> Result<()> {
-    let git = || {
-        let mut command = surroundings::command("git");
-        for variable in GIT_VARIABLES {
-            command.env_remove(variable);
-        }
-        Tool::new("git", command)
-    };
-    git().args(["init", "--quiet", "--template="]).arg("--").arg(path).stdout()?;
+    Git::that_makes(path).command().args(["init", "--quiet", "--template="]).stdout()?;
     let commit = ["commit", "--quiet", "--allow-empty", "--no-verify", "--no-gpg-sign", "--message=Start"];
-    git().arg("-C").arg(path).args(commit).stdout().map(drop).map_err(|error| {
+    Git::in_worktree(path)?.command().args(commit).stdout().map(drop).map_err(|error| {
         Error::refused("git cannot make the first commit")
             .because(error.full_message())
             .hint("if your identity is missing: git config --global user.name and user.email")
@@ -720,18 +1012,16 @@ pub fn init_git(path: &Path) -> Result<()> {
 /// It runs in the user's own checkout, because a job may have changed the configuration of its workspace.
 pub(crate) fn open_pull_request(checkout: &Path, branch: &str, title: &str) -> Result<String> {
     let mut command = surroundings::command("gh");
-    for variable in GIT_VARIABLES {
-        command.env_remove(variable);
-    }
     command.env("GH_PROMPT_DISABLED", "1").current_dir(checkout);
     let create = ["pr", "create", "--head", branch, "--title", title, "--body", ""];
-    let output = Tool::new("gh", command).args(create).stdout()?;
+    // It runs git, and asks it for the remotes.
+    let output = Git::in_worktree(checkout)?.harden(Tool::new("gh", command)).args(create).stdout()?;
     let url = output.lines().rev().find(|line| line.starts_with("https://"));
     url.map(str::to_owned)
         .ok_or_else(|| Error::unavailable("gh did not print the URL of the pull request").because(output))
 }
 
-/// A program that `way demo` runs as its user would.
+/// A program that `way demo` and `way top` run as their user would.
 #[derive(Clone, Copy)]
 pub struct Step<'a> {
     /// The program.
@@ -776,37 +1066,18 @@ impl Step<'_> {
         Error::unavailable(format!("cannot start {}", self.program.display())).because(error)
     }
 
-    /// Runs it until it ends. `on_line` gets each line of its standard output as soon as it is printed.
-    pub fn run(&self, on_line: &mut dyn FnMut(&str)) -> Result<StepResult> {
-        let mut command = self.command();
-        let mut child =
-            command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().map_err(|error| self.cannot_start(error))?;
-        let (out, err) = (child.stdout.take(), child.stderr.take());
-        let (stdout, stderr) = std::thread::scope(|scope| {
-            let errors = scope.spawn(|| {
-                let mut text = Vec::new();
-                // A stream that cannot be read any more has ended.
-                let _ = err.map(|mut err| err.read_to_end(&mut text));
-                String::from_utf8_lossy(&text).into_owned()
-            });
-            let mut stdout = String::new();
-            for line in out.map(BufReader::new).into_iter().flat_map(|out| out.split(b'\n')).map_while(Result::ok) {
-                let line = String::from_utf8_lossy(&line);
-                on_line(&line);
-                stdout.push_str(&line);
-                stdout.push('\n');
-            }
-            (stdout, errors.join().unwrap_or_default())
-        });
-        let status = child.wait().map_err(|error| self.cannot_start(error))?;
-        Ok(StepResult { code: status.code(), stdout, stderr })
+    /// Runs it until it ends.
+    pub fn run(&self) -> Result<StepResult> {
+        let output = self.command().output().map_err(|error| self.cannot_start(error))?;
+        let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+        Ok(StepResult { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) })
     }
 
-    /// Starts it in the background, without output and in a process group of its own: a Ctrl-C on the terminal does not
-    /// reach it. Its input is a pipe that ends when this process does.
+    /// Starts it in the background, with the output of this process, and in a process group of its own: a Ctrl-C on the
+    /// terminal does not reach it. Its input is a pipe that ends when this process does.
     pub fn start(&self) -> Result<BackgroundStep> {
         let mut command = self.command();
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()).process_group(0);
+        command.stdin(Stdio::piped()).process_group(0);
         Ok(BackgroundStep { child: command.spawn().map_err(|error| self.cannot_start(error))? })
     }
 }
@@ -817,14 +1088,18 @@ pub struct BackgroundStep {
 }
 
 impl BackgroundStep {
-    /// Sends it SIGTERM.
-    pub fn terminate(&self) {
-        // It is not waited for yet, so its id is not used again.
-        let _ = i32::try_from(self.child.id()).ok().and_then(Pid::from_raw).map(|pid| kill_process(pid, Signal::TERM));
-    }
-
-    /// Waits until it ends.
-    pub fn wait(mut self) {
-        let _ = self.child.wait();
+    /// Waits until it ends, and returns whether it succeeded. `is_over`, which waits a moment, ends its input.
+    pub fn wait(mut self, is_over: impl Fn() -> bool) -> Result<bool> {
+        loop {
+            let status = self.child.try_wait();
+            if let Some(status) =
+                status.map_err(|error| Error::unavailable("cannot wait for a program").because(error))?
+            {
+                return Ok(status.success());
+            }
+            if is_over() {
+                drop(self.child.stdin.take());
+            }
+        }
     }
 }

@@ -3,10 +3,10 @@
 //! Unlike Mercurial, Sapling always reads the repository's own configuration, which may name programs: hooks,
 //! extensions, editors, merge tools. So Waypost runs Sapling only if every setting is known to be harmless.
 
-use std::io;
 use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Result};
+use waypost_fs::read_small_file;
 
 use super::hg_layout;
 
@@ -20,13 +20,7 @@ const HARMLESS_SETTINGS: &[(&str, &str)] = &[("remotefilelog", "reponame"), ("ui
 pub(crate) fn check(root: &Path) -> Result<()> {
     for dir in dirs(root)? {
         let file = dir.join("config");
-        let bytes = match std::fs::read(&file) {
-            Ok(bytes) => bytes,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-            Err(error) => {
-                return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error));
-            }
-        };
+        let Some(bytes) = read_small_file(&file)? else { continue };
         if let Some(setting) = dangerous(&String::from_utf8_lossy(&bytes)) {
             return Err(Error::refused(format!(
                 "{} sets {setting:?}, which may make Sapling run a program",
@@ -43,7 +37,7 @@ pub(crate) fn git_dir(root: &Path) -> Result<Option<PathBuf>> {
     use std::os::unix::ffi::OsStrExt as _;
     for dir in dirs(root)? {
         let store = dir.join("store");
-        if let Ok(named) = std::fs::read(store.join("gitdir")) {
+        if let Some(named) = read_small_file(&store.join("gitdir"))? {
             return Ok(Some(store.join(std::ffi::OsStr::from_bytes(named.trim_ascii_end()))));
         }
     }

@@ -8,8 +8,10 @@ use std::fs::{self, FileType};
 use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Result};
+use waypost_fs::read_small_file;
 
 use super::model::{Plan, Strategy};
+use crate::sandbox::RECORD;
 use crate::vcs::run::Git;
 use crate::worktrees::is_repository_mark;
 
@@ -59,7 +61,7 @@ fn is_own(plan: &Plan, name: &OsStr, kind: FileType) -> bool {
     match name.as_ref() {
         "workspace" | "context" => kind.is_dir(),
         "layers" => kind.is_dir() && plan.strategy == Strategy::Overlay,
-        "plan.json" | "setup.log" | "ready" => kind.is_file(),
+        "plan.json" | "setup.log" | "ready" | RECORD => kind.is_file(),
         // An interrupted replacement of the plan.
         _ => kind.is_file() && name.starts_with(".plan.json."),
     }
@@ -102,7 +104,7 @@ fn linked(plan: &Plan, root: &Path) -> Option<Linked> {
     };
     let common = common.canonicalize().ok()?;
     let leads_to = |file: &Path, prefix: &str| -> Option<PathBuf> {
-        let text = fs::read_to_string(file).ok()?;
+        let text = String::from_utf8(read_small_file(file).ok()??).ok()?;
         file.parent()?.join(text.trim_end().strip_prefix(prefix)?).canonicalize().ok()
     };
     let has_others = [".jj", ".hg", ".sl"].iter().any(|mark| root.join(mark).symlink_metadata().is_ok());

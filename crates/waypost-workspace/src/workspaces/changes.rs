@@ -5,14 +5,13 @@ use std::path::Path;
 use waypost_core::model::Vcs;
 use waypost_core::{Error, Result};
 
-use super::examine::nested;
 use super::mirror::{Mirror, keep};
 use super::model::{Plan, Strategy};
-use super::overlay::enter;
 use super::plan::resolve;
+use super::push::git_in;
 use crate::vcs::checkout::Checkout;
 use crate::vcs::run::{Git, hg, jj};
-use crate::worktrees::commit_everything;
+use crate::worktrees::{commit_everything, nested};
 
 /// The directories of ledgers. A job uses the ledger of its owner, not a copy.
 const LEDGER_DIRS: [&str; 2] = [".waypost", ".beads"];
@@ -40,8 +39,8 @@ pub fn uncommitted(checkout: &Checkout) -> Result<Option<Uncommitted>> {
             (status.split('\0').filter_map(|entry| entry.get(3..)).map(str::to_owned).collect::<Vec<_>>(), head)
         }
         Vcs::Jj => {
-            let head = jj(root).args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout()?;
-            let changed = jj(root).args(["diff", "--revisions=@", "--name-only"]).stdout()?;
+            let head = jj(root)?.args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout()?;
+            let changed = jj(root)?.args(["diff", "--revisions=@", "--name-only"]).stdout()?;
             (changed.lines().map(str::to_owned).collect(), head)
         }
         Vcs::Hg => {
@@ -60,7 +59,7 @@ pub fn uncommitted(checkout: &Checkout) -> Result<Option<Uncommitted>> {
 pub fn commit_with_changes(checkout: &Checkout) -> Result<Option<String>> {
     match (&checkout.root, checkout.vcs) {
         (Some(root), Vcs::Jj) => {
-            jj(root).args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout().map(Some)
+            jj(root)?.args(["log", "--no-graph", "--revisions=@", "--template=commit_id"]).stdout().map(Some)
         }
         _ => Ok(None),
     }
@@ -72,11 +71,7 @@ pub fn take_changes(plan: &Plan) -> Result<()> {
     let refused = |why: &str| Err(Error::refused(format!("cannot include uncommitted changes: {why}")));
     let (Some(root), Some(base)) = (&plan.checkout, &plan.base) else { return refused("there is no checkout") };
     let workspace = match (plan.strategy, &plan.git_dir) {
-        (Strategy::Clone | Strategy::Overlay, Some(_)) => {
-            enter(plan)?;
-            Git::of_workspace(&plan.workspace)?
-        }
-        (Strategy::Worktree, Some(_)) => Git::in_worktree(&plan.workspace)?,
+        (Strategy::Clone | Strategy::Overlay | Strategy::Worktree, Some(_)) => git_in(plan)?,
         // It starts from a commit that has them, or from the files themselves.
         (Strategy::Jj | Strategy::Copy | Strategy::InPlace, _) => return Ok(()),
         _ => return refused("commit them first, or use git or jj"),

@@ -2,12 +2,11 @@
 
 use waypost_core::{Error, Result};
 
-use super::examine::nested;
 use super::files_lock::lock_files;
 use super::model::{Plan, Strategy};
-use super::overlay::enter;
-use crate::vcs::run::Git;
+use super::push::git_in;
 use crate::worktrees::PlainIndex;
+use crate::worktrees::nested;
 
 /// The changes in a workspace.
 pub struct Diff {
@@ -28,10 +27,9 @@ pub fn diff(plan: &Plan, max_bytes: u64) -> Result<Diff> {
     }
     let _files = lock_files(plan)?;
     let base = plan.base()?.to_owned();
-    enter(plan)?;
-    let git = Git::of_workspace(&plan.workspace)?;
-    let index = PlainIndex::new(&git, &plan.workspace.join(".git"), &plan.workspace)?;
+    let git = git_in(plan)?;
     let except = nested(&plan.workspace)?;
+    let index = PlainIndex::new(&git, &plan.workspace.join(".git"), &plan.workspace)?;
     let except = except.iter().map(|path| format!(":(exclude,literal,top){path}"));
     index.tool(&git).args(["add", "--all", "--", "."]).args(except).stdout()?;
     let compare = ["diff", "--cached", "--no-color", "--no-ext-diff", "--no-textconv", "--ignore-submodules=all"];

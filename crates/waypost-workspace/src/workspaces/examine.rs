@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use waypost_core::seeded::seeded_bug;
 use waypost_core::words::count;
 use waypost_core::{Error, Result, path_text};
 use waypost_fs::{Usage, measure_tree, mounts_in};
@@ -12,15 +13,14 @@ use super::copies::is_copied;
 use super::files_lock::lock_files;
 use super::model::{Plan, Strategy};
 use super::open_processes::{Process, processes_in};
-use super::overlay::enter;
 use super::plan::{is_source_gone, resolve, source};
-use super::push::{Merged, borrowing, merged_in_source, targets};
+use super::push::{Merged, borrowing, git_in, merged_in_source, targets};
 use super::reflog::abandoned;
 use super::repair::entries;
 use crate::vcs::config_file::ConfigFile;
 use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
 use crate::vcs::run::Git;
-use crate::worktrees::{self, PlainIndex, nested_repositories};
+use crate::worktrees::{self, PlainIndex, nested};
 
 /// The findings in a workspace.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -154,9 +154,8 @@ pub fn measure(plan: &Plan) -> Result<Usage> {
 }
 
 fn examine_clone(plan: &Plan) -> Result<Findings> {
-    enter(plan)?;
     let root = &plan.workspace;
-    let git = Git::of_workspace(root)?;
+    let git = git_in(plan)?;
     let git_dir = root.join(".git");
     let found = examine_files(&git, &git_dir, root)?;
     let mut findings = Findings {
@@ -178,7 +177,7 @@ fn examine_clone(plan: &Plan) -> Result<Findings> {
         lacking = lacking.arg(commit);
     }
     let commits = lacking.stdout()?;
-    findings.unpushed = number(&commits)?;
+    findings.unpushed = if seeded_bug("ignore_unpushed") { 0 } else { number(&commits)? };
     if findings.unpushed > 0 && !is_source_gone {
         findings.unpushed = count_unmerged(plan, &git)?;
     }
@@ -199,7 +198,8 @@ fn hidden_module(git_dir: &Path) -> Result<Option<String>> {
     while let Some(dir) = dirs.pop() {
         for entry in entries(&dir)? {
             if !entry.join("HEAD").is_file() {
-                dirs.extend(entry.is_dir().then_some(entry));
+                // Links could lead around in circles.
+                dirs.extend(entry.symlink_metadata().is_ok_and(|found| found.is_dir()).then_some(entry));
                 continue;
             }
             let work_tree = ConfigFile::read(&entry.join("config")).get("core.worktree").map(|path| entry.join(path));
@@ -272,6 +272,7 @@ pub(super) fn examine_files(git: &Git, git_dir: &Path, root: &Path) -> Result<Fi
         match kind {
             _ if is_nested => {}
             "!! " => files.ignored.push(path),
+            "?? " if seeded_bug("ignore_untracked") => {}
             "?? " => files.untracked.push(path),
             _ => files.changed.push(path),
         }
@@ -326,13 +327,6 @@ fn examine_linked(plan: &Plan, linked: &Linked, findings: &mut Findings) -> Resu
     Ok(())
 }
 
-/// Lists the repositories inside a workspace, by relative path.
-pub(super) fn nested(root: &Path) -> Result<Vec<String>> {
-    let found = nested_repositories(root)?;
-    let relative = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
-    Ok(found.iter().map(|path| relative(path)).collect())
-}
-
 fn of_worktree(plan: &Plan) -> Result<Findings> {
     let found = worktrees::examine(&source(plan)?, &plan.workspace)?;
     // A copy of all files includes Mercurial's state, so nothing is in the way.
@@ -341,14 +335,14 @@ fn of_worktree(plan: &Plan) -> Result<Findings> {
     other.extend(saved.into_iter().map(|(what, _)| what));
     if let (Some(base), Some(_)) = (&plan.base, &plan.git_dir) {
         // Commits that existed before the job are not its work.
-        let git = Git::in_worktree(&plan.workspace)?;
+        let git = git_in(plan)?;
         let commits = git.command().args(["rev-list", "--count", "HEAD", "--not", "--remotes", base]).stdout()?;
         if commits == "0" {
             other.retain(|finding| !finding.contains("that no remote has"));
         }
     }
     let abandoned = match &plan.git_dir {
-        Some(_) if plan.strategy == Strategy::Worktree => abandoned(plan, &Git::in_worktree(&plan.workspace)?)?.len(),
+        Some(_) if plan.strategy == Strategy::Worktree => abandoned(plan, &git_in(plan)?)?.len(),
         _ => 0,
     };
     Ok(Findings { ignored: found.ignored, in_the_way, other, abandoned, ..Findings::default() })

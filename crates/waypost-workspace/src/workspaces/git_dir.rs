@@ -6,6 +6,7 @@ use std::io;
 use std::path::Path;
 
 use waypost_core::{Error, Result};
+use waypost_fs::read_small_file;
 
 use super::mirror::Mirror;
 use super::model::Plan;
@@ -41,8 +42,8 @@ pub(super) fn write(git_dir: &Path, mirror: &Path, plan: &Plan) -> Result<()> {
         }
         if let Some(source) = &plan.git_dir {
             // The user's ignore patterns for the repository also apply to its clones.
-            if let Ok(exclude) = fs::read_to_string(source.join("info/exclude")) {
-                put("info/exclude", &exclude)?;
+            if let Ok(Some(exclude)) = read_small_file(&source.join("info/exclude")) {
+                put("info/exclude", &String::from_utf8_lossy(&exclude))?;
             }
         }
         put("config", &config(mirror, plan))?;
@@ -68,7 +69,7 @@ pub(super) fn bring_to_base(plan: &Plan, template: &Template) -> Result<()> {
     }
     // Only Waypost has written the git directory so far, and all files are the template's. So git checks only the files
     // that differ.
-    let git = Git::trusted(&plan.workspace.join(".git"), Some(&plan.workspace));
+    let git = Git::of_workspace(&plan.workspace)?;
     git.command().args(["read-tree", "-m", "-u", &template.commit, base]).stdout().map(drop)
 }
 

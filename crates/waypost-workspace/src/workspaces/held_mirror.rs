@@ -53,15 +53,16 @@ fn create(mirror: &Mirror, plan: &Plan) -> Result<()> {
     // An interrupted process left it: this one holds the lock.
     remove_if_there(&new)?;
     let dir = mirror.path().parent().unwrap_or(Path::new("/"));
-    let git = Git::in_directory(dir);
+    let git = Git::that_makes(dir);
     let source = plan.origin.as_deref().unwrap_or_default();
     if let Some(git_dir) = &plan.git_dir {
         // Link the objects. If the source itself borrows objects, copy them, so that the mirror does not depend on a
         // third repository.
         let borrows = git_dir.join("objects/info/alternates").is_file();
         let how = if borrows { "--no-local" } else { "--local" };
-        let clone = git.command().args(["clone", "--quiet", "--bare", "--template=", "--no-tags", how, UPLOAD_PACK]);
-        clone.arg("--").arg(git_dir).arg(&new).stdout()?;
+        let from = Git::of_repository(git_dir)?;
+        let clone = git.command().args(["clone", "--quiet", "--bare", "--template=", "--no-tags", how]);
+        clone.arg(from.upload_pack()).arg("--").arg(git_dir).arg(&new).stdout()?;
     } else {
         git.command().args(["init", "--quiet", "--bare", "--template=", "--"]).arg(&new).stdout()?;
     }
@@ -80,11 +81,12 @@ pub(super) fn release(mirror: &Mirror, name: &Name) -> Result<()> {
         return Ok(());
     }
     ensure_usable(mirror)?;
-    let refs = mirror.git().command().args(["for-each-ref", "--format=delete %(refname)", &keep(name, "")]).stdout()?;
+    let refs =
+        mirror.git()?.command().args(["for-each-ref", "--format=delete %(refname)", &keep(name, "")]).stdout()?;
     if refs.is_empty() {
         return Ok(());
     }
-    mirror.git().command().args(["update-ref", "--stdin"]).stdout_with_input(format!("{refs}\n").as_bytes()).map(drop)
+    mirror.git()?.command().args(["update-ref", "--stdin"]).stdout_with_input(format!("{refs}\n").as_bytes()).map(drop)
 }
 
 impl HeldMirror {
@@ -130,12 +132,14 @@ impl HeldMirror {
             .with_setting("fetch.unpackLimit", "1")
             .with_setting("remote.waypost.url", url);
         let revision = plan.base_ref.as_deref().unwrap_or(base);
-        let fetch = git.network(network).args(FETCH).args(["--", "waypost", &format!("+{revision}:{reference}")]);
+        let fetch =
+            git.network(network).args(FETCH).args([UPLOAD_PACK, "--", "waypost", &format!("+{revision}:{reference}")]);
         fetch.stdout()?;
         // The branch may have moved since planning. The commit is one of its ancestors, or is fetched by its id.
         if self.mirror.point(reference, base)? {
             return Ok(());
         }
-        git.network(network).args(FETCH).args(["--", "waypost", &format!("+{base}:{reference}")]).stdout().map(drop)
+        let refspec = format!("+{base}:{reference}");
+        git.network(network).args(FETCH).args([UPLOAD_PACK, "--", "waypost", &refspec]).stdout().map(drop)
     }
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::DirBuilderExt as _;
 use std::path::Path;
 
 use waypost_core::{Error, Result};
-use waypost_fs::{FileIdentity, copy_tree, create_private_dir};
+use waypost_fs::{FileIdentity, copy_tree, create_private_dir, read_small_file};
 
 use super::abandon::abandon;
 use super::dirs::make_dir;
@@ -83,8 +83,8 @@ fn notes(workspace: &Path) -> Vec<String> {
     if workspace.join(".gitmodules").is_file() {
         notes.push("submodules are empty directories; fetch them with: git submodule update --init".to_owned());
     }
-    let attributes = fs::read_to_string(workspace.join(".gitattributes")).unwrap_or_default();
-    if attributes.contains("filter=lfs") {
+    let attributes = read_small_file(&workspace.join(".gitattributes")).ok().flatten().unwrap_or_default();
+    if String::from_utf8_lossy(&attributes).contains("filter=lfs") {
         notes.push("large files are pointers; fetch them with: git lfs pull".to_owned());
     }
     notes

@@ -13,10 +13,10 @@ use super::model::{Name, Plan};
 use crate::vcs::checkout::Checkout;
 use crate::vcs::config_file::ConfigFile;
 use crate::vcs::identity::repository_id;
-use crate::vcs::run::{Git, UPLOAD_PACK};
+use crate::vcs::run::{Git, Tool, set_config};
 
 /// The arguments of a fetch that gets the requested refs and nothing else.
-pub(super) const FETCH: [&str; 8] = [
+pub(super) const FETCH: [&str; 7] = [
     "fetch",
     "--quiet",
     "--no-tags",
@@ -24,8 +24,14 @@ pub(super) const FETCH: [&str; 8] = [
     "--no-auto-maintenance",
     "--no-recurse-submodules",
     "--update-shallow",
-    UPLOAD_PACK,
 ];
+
+/// A fetch from another repository on this machine, without refspecs yet. Git reads both with our configuration.
+pub(super) fn fetch_local(git: &Git, from: &Path, options: &[&str]) -> Result<Tool> {
+    let source = Git::of_repository(from)?;
+    let fetch = git.command().args(FETCH).args(options).arg(source.upload_pack());
+    Ok(fetch.arg("--").arg(from).using(&source))
+}
 
 /// A mirror, which may not exist yet.
 pub(super) struct Mirror {
@@ -49,8 +55,8 @@ impl Mirror {
     }
 
     /// Git on the mirror. A fetch keeps its pack, so that it arrives completely or not at all.
-    pub(super) fn git(&self) -> Git {
-        Git::trusted(&self.path, None).with_setting("fetch.unpackLimit", "1")
+    pub(super) fn git(&self) -> Result<Git> {
+        Ok(Git::of_repository(&self.path)?.offline().with_setting("fetch.unpackLimit", "1"))
     }
 
     /// The directory of its templates.
@@ -60,13 +66,13 @@ impl Mirror {
 
     /// Fetches a commit from a local repository into a ref.
     pub(super) fn fetch_from(&self, repository: &Path, commit: &str, reference: &str) -> Result<()> {
-        let fetch = self.git().command().args(FETCH).arg("--").arg(repository);
+        let fetch = fetch_local(&self.git()?, repository, &[])?;
         fetch.arg(format!("+{commit}:{reference}")).stdout().map(drop)
     }
 
     /// Fetches several commits from a local repository, each into its ref, atomically.
     pub(super) fn fetch_all_from(&self, repository: &Path, commits: &[(String, String)]) -> Result<()> {
-        let fetch = self.git().command().args(FETCH).args(["--atomic", "--"]).arg(repository);
+        let fetch = fetch_local(&self.git()?, repository, &["--atomic"])?;
         let commits = commits.iter().map(|(commit, reference)| format!("+{commit}:{reference}"));
         fetch.args(commits).stdout().map(drop)
     }
@@ -74,17 +80,17 @@ impl Mirror {
     /// Points a ref to a commit. Returns false if the mirror does not have the commit.
     pub(super) fn point(&self, reference: &str, commit: &str) -> Result<bool> {
         // Git refuses to point a ref to a missing object.
-        self.git().command().args(["update-ref", reference, commit]).succeeds()
+        self.git()?.command().args(["update-ref", reference, commit]).succeeds()
     }
 }
 
 /// Writes a mirror's settings: its source, and no garbage collection.
 pub(super) fn write_settings(mirror: &Path, source: &str) -> Result<()> {
-    let git = Git::trusted(mirror, None);
+    let file = mirror.join("config");
     let settings =
         [("gc.auto", "0"), ("gc.pruneExpire", "never"), ("maintenance.auto", "false"), ("waypost.source", source)];
     for (key, value) in settings {
-        git.command().args(["config", key, value]).stdout()?;
+        set_config(&file, key, value)?;
     }
     Ok(())
 }

@@ -130,7 +130,7 @@ fn from_checkout(plan: &mut Plan, request: &Request<'_>, checkout: &Checkout) ->
             } else if let Some(base) = request.base {
                 // Planning must not take a snapshot of the working copy.
                 let log = ["--ignore-working-copy", "log", "--no-graph", "--template=commit_id", "--revisions", base];
-                plan.base = Some(jj(root).args(log).stdout().map_err(|error| no_commit(base).because(error))?);
+                plan.base = Some(jj(root)?.args(log).stdout().map_err(|error| no_commit(base).because(error))?);
             }
         }
         Strategy::Copy => {

@@ -14,7 +14,6 @@ use waypost_fs::{FileIdentity, FileLock, create_private_dir, measure_tree, renam
 
 use super::abandon::abandon;
 use super::dirs::{private_dir, remove_if_there};
-use super::examine::nested;
 use super::files_lock::lock_files;
 use super::make::make;
 use super::mirror::Mirror;
@@ -23,6 +22,7 @@ use super::open_processes::{Process, check_no_process_in, processes_in};
 use super::plan::real;
 use super::{git_dir, held_mirror, plan_file};
 use crate::vcs::run::{Git, NetworkOptions};
+use crate::worktrees::nested;
 
 /// The maximum time to wait for another process that uses the pool.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(2);
@@ -195,14 +195,14 @@ fn renew_git_dir(plan: &Plan, index: PathBuf) -> Result<()> {
 
 /// Resets the files to the plan's commit, and removes all others.
 fn clean(plan: &Plan) -> Result<()> {
-    let git = Git::trusted(&plan.workspace.join(".git"), Some(&plan.workspace));
+    let git = Git::of_workspace(&plan.workspace)?;
     git.command().args(["reset", "--quiet", "--hard", plan.base()?]).stdout()?;
     git.command().args(["clean", "--quiet", "-ffdx"]).stdout().map(drop)
 }
 
 /// Makes an index that compares every file by content, whatever its times are.
 fn refresh_index(plan: &Plan) -> Result<()> {
-    let git = Git::trusted(&plan.workspace.join(".git"), Some(&plan.workspace));
+    let git = Git::of_workspace(&plan.workspace)?;
     git.command().args(["read-tree", "--reset", plan.base()?]).stdout()?;
     // It exits with 1 if files differ. The reset that follows restores them.
     git.command().args(["update-index", "-q", "--really-refresh"]).code().map(drop)

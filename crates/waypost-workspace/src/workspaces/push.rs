@@ -16,6 +16,7 @@ use super::repair::ensure_usable;
 use crate::vcs::config_file::ConfigFile;
 use crate::vcs::git_layout;
 use crate::vcs::run::{self, Git, NetworkOptions, Tool, UPLOAD_PACK};
+use crate::worktrees::nested;
 
 /// Whether the work of a workspace is in the default branch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -35,8 +36,8 @@ pub enum Merged {
 const NO_FILTERS: &str = "way runs no filters of a repository: commit in the workspace with git, or configure the filter in \
                           your own ~/.gitconfig";
 
-/// Git on a workspace that has git commits.
-fn git_of(plan: &Plan) -> Result<Git> {
+/// Git on a workspace that has git commits. After a job in a sandbox, it runs in that sandbox.
+pub(super) fn git_in(plan: &Plan) -> Result<Git> {
     enter(plan)?;
     match (plan.strategy, &plan.git_dir) {
         (Strategy::Clone | Strategy::Overlay, _) => Git::of_workspace(&plan.workspace),
@@ -58,7 +59,8 @@ fn store_of(plan: &Plan) -> Result<Git> {
 /// Commits all files that are not ignored, with the author of the source checkout. None if nothing changed.
 pub fn commit(plan: &Plan, message: &str) -> Result<Option<String>> {
     let _files = lock_files(plan)?;
-    let git = git_of(plan)?;
+    let git = git_in(plan)?;
+    nested(&plan.workspace)?;
     let added = git.for_commits().command().args(["add", "--all", "--", "."]).stdout();
     added
         .map_err(|error| if error.full_message().contains("clean filter") { error.hint(NO_FILTERS) } else { error })?;
@@ -91,13 +93,13 @@ pub fn open_pull_request(plan: &Plan, branch: &str) -> Result<String> {
     let Some(checkout) = &plan.checkout else {
         return Err(Error::refused(format!("workspace {} does not come from a checkout on this machine", plan.name)));
     };
-    let title = git_of(plan)?.command().args(["show", "--no-patch", "--format=%s", "HEAD"]);
+    let title = git_in(plan)?.command().args(["show", "--no-patch", "--format=%s", "HEAD"]);
     run::open_pull_request(checkout, branch, &title.stdout()?)
 }
 
 /// Returns the commit that a workspace is on.
 pub fn head(plan: &Plan) -> Result<String> {
-    resolve(&git_of(plan)?, "HEAD")
+    resolve(&git_in(plan)?, "HEAD")
 }
 
 /// Pushes a workspace's HEAD to a branch of the remote. Returns the commit.
@@ -105,11 +107,15 @@ pub fn head(plan: &Plan) -> Result<String> {
 /// The push is never forced. `url` is the remote's URL with secrets, if the source's own configuration does not have
 /// it.
 pub fn push(plan: &Plan, branch: &str, network: NetworkOptions, url: Option<&str>) -> Result<String> {
-    let workspace = git_of(plan)?;
+    let workspace = git_in(plan)?;
     let commit = resolve(&workspace, "HEAD")?;
     let remote_ref = branch_ref(&workspace, branch)?;
     let git = with_remote(plan, url, true)?;
-    let push = borrowing(git.network(network), plan).args([
+    if plan.strategy.borrows() {
+        // So the push, which is in no sandbox, reads nothing in the workspace.
+        Mirror::of(plan)?.fetch_from(&plan.workspace.join(".git"), &commit, &mirror::keep(&plan.name, "pushed"))?;
+    }
+    let push = git.network(network).args([
         "push",
         "--quiet",
         "--no-verify",
@@ -145,7 +151,7 @@ pub fn has_remote(plan: &Plan) -> bool {
 /// The branch is created or fast-forwarded, never reset, and never one that is checked out.
 pub fn land(plan: &Plan, branch: &str) -> Result<String> {
     let _files = lock_files(plan)?;
-    let workspace = git_of(plan)?;
+    let workspace = git_in(plan)?;
     let commit = resolve(&workspace, "HEAD")?;
     let reference = branch_ref(&workspace, branch)?;
     let Some(git_dir) = plan.git_dir.as_deref().filter(|git_dir| git_dir.is_dir()) else {
@@ -157,7 +163,7 @@ pub fn land(plan: &Plan, branch: &str) -> Result<String> {
         return Ok(commit);
     }
     let from = if plan.strategy == Strategy::Worktree { git_dir.to_owned() } else { plan.workspace.join(".git") };
-    let fetch = source.command().args(mirror::FETCH).arg("--").arg(from);
+    let fetch = mirror::fetch_local(&source, &from, &[])?;
     fetch.arg(format!("{commit}:{reference}")).stdout().map_err(|error| {
         Error::conflict(format!("cannot bring {commit} into {} as {branch}", git_dir.display()))
             .because(error.full_message())
@@ -169,7 +175,7 @@ pub fn land(plan: &Plan, branch: &str) -> Result<String> {
 /// Returns whether the default branch contains a workspace's work. Fetches it, if there is a remote; otherwise asks the
 /// source repository.
 pub fn merged(plan: &Plan, network: NetworkOptions, url: Option<&str>) -> Result<Merged> {
-    let workspace = git_of(plan)?;
+    let workspace = git_in(plan)?;
     let (head, base) = (resolve(&workspace, "HEAD")?, plan.base()?);
     if head == base {
         return Ok(Merged::Nothing);
@@ -187,12 +193,12 @@ pub fn merged(plan: &Plan, network: NetworkOptions, url: Option<&str>) -> Result
         // The ref would stay in the user's repository.
         git.command().args(["update-ref", "-d", &reference]).stdout()?;
     }
-    contains(&git, plan, &upstream, &head)
+    contains(&workspace, plan, &upstream, &head)
 }
 
 /// Returns whether the branches that the source repository works on contain a commit.
 pub(super) fn merged_in_source(plan: &Plan, head: &str) -> Result<Merged> {
-    let git = store_of(plan)?;
+    let git = git_in(plan)?;
     for target in targets(plan)? {
         let merged = contains(&git, plan, &target, head)?;
         if merged != Merged::No {
@@ -237,14 +243,12 @@ pub(super) fn targets(plan: &Plan) -> Result<Vec<String>> {
     Ok(found)
 }
 
-/// Lets git also read the objects of the workspace and of the source.
+/// Lets git in a workspace also read the objects of the source.
 pub(super) fn borrowing(tool: Tool, plan: &Plan) -> Tool {
-    let mut objects = plan.workspace.join(".git/objects").into_os_string();
-    if let Some(git_dir) = &plan.git_dir {
-        objects.push(":");
-        objects.push(git_dir.join("objects"));
+    match &plan.git_dir {
+        Some(git_dir) => tool.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", git_dir.join("objects")),
+        None => tool,
     }
-    tool.env("GIT_ALTERNATE_OBJECT_DIRECTORIES", objects)
 }
 
 /// Returns the remotes of the source, as its configuration names them now.

@@ -7,11 +7,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use waypost_core::{Error, Result};
+use waypost_fs::read_regular_file;
 
 use super::mirror::Mirror;
 use super::model::{Plan, Strategy};
 use super::snapshot_refs::saved_commits;
 use crate::vcs::run::Git;
+
+/// The maximum size of a reflog.
+const MAX_REFLOG_BYTES: u64 = 256 << 20;
 
 /// Lists the commits that would be lost with a workspace because only its reflogs lead to them, newest first.
 ///
@@ -31,7 +35,7 @@ pub(super) fn abandoned(plan: &Plan, git: &Git) -> Result<Vec<String>> {
 /// Lists those of a git worktree. The reflogs of the repository's branches stay, except that of a branch without new
 /// commits, which is deleted with the worktree.
 fn abandoned_in_worktree(plan: &Plan, git: &Git) -> Result<Vec<String>> {
-    let git_dir = git.command().args(["rev-parse", "--absolute-git-dir"]).path()?;
+    let git_dir = git.git_dir()?;
     let found: HashSet<String> = commits_in(&git_dir.join("logs/HEAD"))?;
     let branch = plan.branch.as_ref().map(|branch| format!("refs/heads/{branch}"));
     let (Some(common), Some(branch)) = (&plan.git_dir, branch) else { return Ok(Vec::new()) };
@@ -96,11 +100,7 @@ fn recorded(git_dir: &Path) -> Result<HashSet<String>> {
 
 /// Returns the commits that a reflog names. A missing reflog names none.
 fn commits_in(log: &Path) -> Result<HashSet<String>> {
-    let text = match fs::read(log) {
-        Ok(text) => text,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(HashSet::new()),
-        Err(error) => return Err(Error::refused(format!("cannot read {}", log.display())).because(error)),
-    };
+    let text = read_regular_file(log, MAX_REFLOG_BYTES)?.unwrap_or_default();
     let text = String::from_utf8_lossy(&text);
     let words = text.lines().flat_map(|line| line.splitn(3, ' ').take(2));
     let is_commit = |word: &&str| {

@@ -13,10 +13,10 @@ use serde::Serialize;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, FileLock, network_file_system, rename_new, replace, sync_file_system};
 
-use super::mirror::{FETCH, Mirror, write_settings};
+use super::mirror::{Mirror, fetch_local, write_settings};
 use crate::vcs::config_file::ConfigFile;
 use crate::vcs::git_processes::is_git_running;
-use crate::vcs::run::Git;
+use crate::vcs::run::{Git, set_config};
 
 /// The maximum time to wait for a process that makes a workspace of the same repository.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(30);
@@ -187,7 +187,7 @@ fn repair(mirror: &Path, source: Option<&Path>) -> Result<Vec<String>> {
     if is_damaged("config") {
         write_settings(mirror, "")?;
         if let Some(source) = source {
-            Git::trusted(mirror, None).command().args(["config", "remote.origin.url"]).arg(source).stdout()?;
+            set_config(&mirror.join("config"), "remote.origin.url", source)?;
         }
     }
     index_packs(mirror)?;
@@ -227,7 +227,10 @@ fn index_packs(mirror: &Path) -> Result<()> {
             "idx" | "rev" => !file.with_extension("pack").exists(),
             _ => false,
         };
-        if is_alone && kind == "pack" && Git::trusted(mirror, None).command().arg("index-pack").arg(&file).succeeds()? {
+        if is_alone
+            && kind == "pack"
+            && Git::of_repository(mirror)?.command().arg("index-pack").arg(&file).succeeds()?
+        {
             continue;
         }
         if is_alone {
@@ -241,7 +244,7 @@ fn index_packs(mirror: &Path) -> Result<()> {
 ///
 /// A ref is restored if a fetch from the mirrored repository brings its objects back.
 fn set_aside_unconnected(mirror: &Path, source: Option<&Path>) -> Result<Vec<String>> {
-    let git = Mirror::at(mirror).git();
+    let git = Mirror::at(mirror).git()?;
     let broken = unconnected(mirror, &git)?;
     for (name, object) in &broken {
         log::warn!("{name} of the mirror {} lacks objects; moving it aside", mirror.display());
@@ -249,7 +252,7 @@ fn set_aside_unconnected(mirror: &Path, source: Option<&Path>) -> Result<Vec<Str
         remove_ref(mirror, &git, name)?;
     }
     let Some(source) = source.filter(|_| !broken.is_empty()) else { return Ok(names_of(broken)) };
-    let fetch = git.command().args(FETCH).args(["--refetch", "--"]).arg(source).arg("+refs/heads/*:refs/heads/*");
+    let fetch = fetch_local(&git, source, &["--refetch"])?.arg("+refs/heads/*:refs/heads/*");
     if let Err(error) = fetch.stdout() {
         log::warn!("cannot fetch the missing objects of {}: {}", mirror.display(), error.full_message());
     }

@@ -10,17 +10,18 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use waypost_core::{Error, Result};
+use waypost_fs::read_small_file;
 
 use super::files_lock::lock_files;
 use super::held_mirror;
-use super::mirror::{FETCH, Mirror, check_url};
+use super::mirror::{FETCH, Mirror, check_url, fetch_local};
 use super::model::{Plan, Strategy};
-use super::overlay::enter;
 use super::plan::resolve;
-use super::push::identity;
+use super::push::{git_in, head, identity};
 use super::repair::ensure_usable;
 use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
-use crate::vcs::run::{Git, NetworkOptions, Tool, hg, jj};
+use crate::vcs::run::{Git, NetworkOptions, Tool, UPLOAD_PACK, hg, jj};
+use crate::worktrees::nested;
 
 /// The prefix of the refs that keep results. A workflow and a job follow.
 const RESULTS: &str = "refs/waypost/results/";
@@ -73,8 +74,7 @@ pub fn keep_result(plan: &Plan, workflow: &str) -> Result<Option<String>> {
     let reference = format!("{RESULTS}{workflow}/{}", plan.name);
     match (plan.strategy, &plan.git_dir) {
         (Strategy::Clone | Strategy::Overlay, _) => {
-            enter(plan)?;
-            let commit = resolve(&Git::of_workspace(&plan.workspace)?, "HEAD")?;
+            let commit = head(plan)?;
             let mirror = Mirror::of(plan)?;
             ensure_usable(&mirror)?;
             if !mirror.point(&reference, &commit)? {
@@ -82,9 +82,10 @@ pub fn keep_result(plan: &Plan, workflow: &str) -> Result<Option<String>> {
             }
             Ok(Some(commit))
         }
-        (Strategy::Worktree, Some(git_dir)) => {
-            let commit = resolve(&Git::in_worktree(&plan.workspace)?, "HEAD")?;
-            Git::of_repository(git_dir)?.command().args(["update-ref", &reference, &commit]).stdout()?;
+        (Strategy::Worktree, Some(_)) => {
+            let commit = head(plan)?;
+            // The job can also change the refs of the repository, so this is not done outside of its sandbox.
+            git_in(plan)?.command().args(["update-ref", &reference, &commit]).stdout()?;
             Ok(Some(commit))
         }
         (Strategy::Worktree, None) | (Strategy::Jj, _) => last_commit(plan).map(Some),
@@ -102,7 +103,7 @@ fn last_commit(plan: &Plan) -> Result<String> {
     }
     // An empty working-copy commit without a description is not work, unless it merges.
     let last = r#"coalesce(@ ~ ((empty() & description(exact:"")) ~ merges()), @-)"#;
-    jj(&plan.workspace).args(["log", "--no-graph", "--template=commit_id", "--revisions", last]).stdout()
+    jj(&plan.workspace)?.args(["log", "--no-graph", "--template=commit_id", "--revisions", last]).stdout()
 }
 
 /// Deletes the refs of results in a repository that `is_over` selects, by workflow and commit. Returns how many.
@@ -141,12 +142,11 @@ pub fn is_in_branches(repository: &Path, commit: &str) -> Result<bool> {
 /// Counts the files of a workspace that are neither committed nor ignored.
 pub fn count_uncommitted(plan: &Plan) -> Result<usize> {
     let _files = lock_files(plan)?;
-    enter(plan)?;
     let git = match (plan.strategy, &plan.git_dir) {
-        (Strategy::Clone | Strategy::Overlay, _) => Git::of_workspace(&plan.workspace)?,
-        (Strategy::Worktree, Some(_)) => Git::in_worktree(&plan.workspace)?,
+        (Strategy::Clone | Strategy::Overlay, _) | (Strategy::Worktree, Some(_)) => git_in(plan)?,
         _ => return Ok(0),
     };
+    nested(&plan.workspace)?;
     let status = ["status", "--porcelain", "-z", "--untracked-files=all", "--no-renames", "--ignore-submodules=all"];
     let status = git.command().env("GIT_OPTIONAL_LOCKS", "0").args(status).stdout()?;
     Ok(status.split('\0').filter(|entry| entry.len() > 3).count())
@@ -154,19 +154,11 @@ pub fn count_uncommitted(plan: &Plan) -> Result<usize> {
 
 /// Returns the commit on which a person resolved a conflict in a workspace, if nothing is under way there any more.
 pub fn resolved(plan: &Plan) -> Result<Option<String>> {
-    let (git, git_dir) = match (plan.strategy, &plan.git_dir) {
-        (Strategy::Clone | Strategy::Overlay, _) => {
-            enter(plan)?;
-            (Git::of_workspace(&plan.workspace)?, plan.workspace.join(".git"))
-        }
-        (Strategy::Worktree, Some(_)) => {
-            let git = Git::in_worktree(&plan.workspace)?;
-            let git_dir = git.command().args(["rev-parse", "--absolute-git-dir"]).path()?;
-            (git, git_dir)
-        }
+    let git = match (plan.strategy, &plan.git_dir) {
+        (Strategy::Clone | Strategy::Overlay, _) | (Strategy::Worktree, Some(_)) => git_in(plan)?,
         (Strategy::Jj, _) => {
             let has_conflict =
-                jj(&plan.workspace).args(["log", "--no-graph", "--revisions=@", CONFLICT_MARK]).stdout()?;
+                jj(&plan.workspace)?.args(["log", "--no-graph", "--revisions=@", CONFLICT_MARK]).stdout()?;
             return if has_conflict.is_empty() { last_commit(plan).map(Some) } else { Ok(None) };
         }
         (Strategy::Worktree, None) => {
@@ -176,6 +168,7 @@ pub fn resolved(plan: &Plan) -> Result<Option<String>> {
         }
         (Strategy::Copy | Strategy::InPlace, _) => return Ok(None),
     };
+    let git_dir = git.git_dir()?;
     let is_under_way = OPERATIONS_IN_PROGRESS.iter().any(|(mark, ..)| git_dir.join(mark).exists());
     let head = resolve(&git, "HEAD")?;
     Ok(Some(head).filter(|head| !is_under_way && plan.base.as_ref() != Some(head)))
@@ -197,7 +190,7 @@ pub fn merge(
     let (git, _held) = match (plan.strategy, &plan.git_dir) {
         (Strategy::Clone | Strategy::Overlay, _) => {
             let held = held_mirror::hold(Mirror::of(plan)?, plan)?;
-            (held.mirror().git(), Some(held))
+            (held.mirror().git()?, Some(held))
         }
         (Strategy::Worktree, Some(git_dir)) => (Git::of_repository(git_dir)?, None),
         (Strategy::Jj, _) => {
@@ -239,7 +232,7 @@ fn bring(
     }
     for source in sources.iter().chain(&plan.git_dir).filter(|source| source.is_dir()) {
         // A repository that lacks the commit refuses.
-        if git.command().args(FETCH).arg("--").arg(source).arg(commit).succeeds()? && is_there()? {
+        if fetch_local(git, source, &[])?.arg(commit).succeeds()? && is_there()? {
             return Ok(true);
         }
     }
@@ -247,7 +240,9 @@ fn bring(
     check_url(url)?;
     let remote = git.clone().with_setting("remote.waypost.url", url);
     for revision in work.branch.iter().map(|branch| format!("refs/heads/{branch}")).chain([commit.to_owned()]) {
-        if remote.network(network).args(FETCH).args(["--", "waypost", &revision]).succeeds()? && is_there()? {
+        if remote.network(network).args(FETCH).args([UPLOAD_PACK, "--", "waypost", &revision]).succeeds()?
+            && is_there()?
+        {
             return Ok(true);
         }
     }
@@ -383,7 +378,7 @@ pub fn finish_merge(plan: &Plan, work: &[Work]) -> Result<Option<Conflict>> {
     let conflict = |number: usize, files: &str| {
         let files: Vec<String> = files.lines().filter(|line| !line.is_empty()).map(str::to_owned).collect();
         let parts = files.iter().filter_map(|file| {
-            let parts = marked_parts(&std::fs::read(root.join(file)).ok()?, str::to_owned);
+            let parts = marked_parts(&read_small_file(&root.join(file)).ok()??, str::to_owned);
             Some(format!("{file}:\n{parts}"))
         });
         let shown = shorten(&parts.collect::<Vec<_>>().join("\n"));
@@ -393,10 +388,10 @@ pub fn finish_merge(plan: &Plan, work: &[Work]) -> Result<Option<Conflict>> {
     };
     match (plan.strategy, &plan.git_dir) {
         (Strategy::Jj, _) if work.len() > 1 => {
-            if jj(root).args(["log", "--no-graph", "--revisions=@", CONFLICT_MARK]).stdout()?.is_empty() {
+            if jj(root)?.args(["log", "--no-graph", "--revisions=@", CONFLICT_MARK]).stdout()?.is_empty() {
                 return Ok(None);
             }
-            let files = jj(root).args(["file", "list", r#"--template=if(conflict, path ++ "\n")"#]).stdout()?;
+            let files = jj(root)?.args(["file", "list", r#"--template=if(conflict, path ++ "\n")"#]).stdout()?;
             conflict(work.len() - 1, &files)
         }
         (Strategy::Worktree, None) => {
@@ -425,8 +420,7 @@ pub fn finish_merge(plan: &Plan, work: &[Work]) -> Result<Option<Conflict>> {
 /// Begins the merge that conflicts in a workspace, and leaves the conflict to be resolved there.
 pub fn leave_conflict(plan: &Plan, conflict: &Conflict) -> Result<()> {
     let git = match (plan.strategy, &plan.git_dir) {
-        (Strategy::Clone | Strategy::Overlay, _) => Git::of_workspace(&plan.workspace)?,
-        (Strategy::Worktree, Some(_)) => Git::in_worktree(&plan.workspace)?,
+        (Strategy::Clone | Strategy::Overlay, _) | (Strategy::Worktree, Some(_)) => git_in(plan)?,
         // jj and Mercurial have left theirs.
         _ => return Ok(()),
     };

@@ -9,12 +9,12 @@ use waypost_core::{Error, Result};
 use waypost_fs::{FileLock, create_private_dir};
 
 use super::dirs::remove_if_there;
-use super::mirror::{FETCH, Mirror, write_settings};
+use super::mirror::{Mirror, fetch_local, write_settings};
 use super::model::{Name, Plan, Snapshot, Strategy};
 use super::repair::{ensure_usable, remove_abandoned_locks};
 use super::snapshot_refs::{REFS, SNAPSHOTS, delete, list, not_found, refs_of};
 use crate::vcs::checkout::Checkout;
-use crate::vcs::run::{Git, UPLOAD_PACK, hg};
+use crate::vcs::run::{Git, hg};
 
 /// The maximum time to wait for another process that saves, which may be large.
 const LOCK_TIMEOUT: Duration = Duration::from_mins(30);
@@ -37,7 +37,7 @@ pub(super) fn keep(plan: &Plan, mirror: &Mirror, id: &Name) -> Result<PathBuf> {
         create(&keeper, mirror)?;
     }
     remove_abandoned_locks(&keeper)?;
-    copy(&Git::trusted(&keeper, None), mirror.path(), &format!("{SNAPSHOTS}{id}"), id)?;
+    copy(&Git::of_repository(&keeper)?.offline(), mirror.path(), &format!("{SNAPSHOTS}{id}"), id)?;
     waypost_fs::sync_file_system(&keeper)
         .map_err(|error| Error::unavailable(format!("cannot sync {}", keeper.display())).because(error))?;
     Ok(keeper)
@@ -50,8 +50,9 @@ fn create(keeper: &Path, mirror: &Mirror) -> Result<()> {
     remove_if_there(&new)?;
     let dir = keeper.parent().unwrap_or(Path::new("/"));
     let clone =
-        Git::in_directory(dir).command().args(["clone", "--quiet", "--bare", "--template=", "--no-tags", "--local"]);
-    clone.arg(UPLOAD_PACK).arg("--").arg(mirror.path()).arg(&new).stdout()?;
+        Git::that_makes(dir).command().args(["clone", "--quiet", "--bare", "--template=", "--no-tags", "--local"]);
+    let from = Git::of_repository(mirror.path())?;
+    clone.arg(from.upload_pack()).arg("--").arg(mirror.path()).arg(&new).stdout()?;
     write_settings(&new, "")?;
     waypost_fs::sync_file_system(&new)
         .and_then(|()| std::fs::rename(&new, keeper))
@@ -63,12 +64,12 @@ fn create(keeper: &Path, mirror: &Mirror) -> Result<()> {
 pub(super) fn fetch(plan: &Plan, mirror: &Mirror, id: &Name) -> Result<()> {
     let found = in_keeper(plan)?.into_iter().find(|one| one.id == *id).ok_or_else(|| not_found(id))?;
     let (Some(repository), Some(own)) = (found.kept_in, found.reference) else { return Err(not_found(id)) };
-    copy(&mirror.git(), &repository, &own, id)
+    copy(&mirror.git()?, &repository, &own, id)
 }
 
 /// Fetches a snapshot with its refs from another repository, in which it has the ref `own`.
 fn copy(git: &Git, from: &Path, own: &str, id: &Name) -> Result<()> {
-    let fetch = git.command().args(FETCH).args(["--atomic", "--"]).arg(from).arg(format!("+{own}:{SNAPSHOTS}{id}"));
+    let fetch = fetch_local(git, from, &["--atomic"])?.arg(format!("+{own}:{SNAPSHOTS}{id}"));
     fetch.arg(format!("+{REFS}{id}/*:{REFS}{id}/*")).stdout().map(drop)
 }
 
@@ -122,7 +123,7 @@ pub fn saved_in_hg(checkout: &Checkout) -> Result<Vec<Snapshot>> {
 
 /// Deletes a snapshot from a mirror and from the repository that keeps it.
 pub(super) fn remove(plan: &Plan, mirror: &Mirror, id: &Name) -> Result<()> {
-    delete(&mirror.git(), &format!("{SNAPSHOTS}{id}"), id)?;
+    delete(&mirror.git()?, &format!("{SNAPSHOTS}{id}"), id)?;
     in_keeper(plan)?.iter().filter(|one| one.id == *id).try_for_each(remove_snapshot)
 }
 
@@ -146,7 +147,7 @@ pub fn remove_from_mirror(mirror: &Path, id: &Name) -> Result<()> {
     }
     ensure_usable(&mirror)?;
     let own = format!("{SNAPSHOTS}{id}");
-    let git = mirror.git();
+    let git = mirror.git()?;
     let has_it = git.command().args(["show-ref", "--verify", "--quiet", &own]).succeeds()?;
     if has_it || !refs_of(&git, id)?.is_empty() { delete(&git, &own, id) } else { Ok(()) }
 }

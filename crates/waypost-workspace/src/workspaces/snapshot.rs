@@ -4,27 +4,25 @@
 //! It also keeps commits on other branches and in stashes. Without a mirror, it is a copy of all files.
 
 use std::collections::{BTreeSet, HashSet};
-use std::fs;
-use std::io::ErrorKind;
 use std::path::Path;
 
 use waypost_core::{Error, Kind, Result};
-use waypost_fs::sync_file_system;
+use waypost_fs::{read_small_file, sync_file_system};
 
 use super::beside::beside;
 use super::copies::{copies, restore_copy, save_copy};
-use super::examine::{examine_files, nested};
+use super::examine::examine_files;
 use super::files_lock::lock_files;
 use super::mirror::Mirror;
 use super::model::{Name, Plan, Restored, Snapshot, Strategy};
-use super::overlay::enter;
+use super::push::git_in;
 use super::reflog::{abandoned, tips};
 use super::repair::ensure_usable;
 use super::saved;
 use super::snapshot_refs::{REFS, SNAPSHOTS, foreign_error, list, read, reference, refs_of};
 use crate::surroundings;
 use crate::vcs::run::Git;
-use crate::worktrees::commit_everything;
+use crate::worktrees::{commit_everything, nested};
 
 /// The files in a git directory that name the commit of stashed changes.
 const AUTOSTASHES: [&str; 3] = ["rebase-merge/autostash", "rebase-apply/autostash", "MERGE_AUTOSTASH"];
@@ -42,7 +40,7 @@ pub fn snapshot(plan: &Plan, id: &Name) -> Result<Snapshot> {
     let commit = commit_everything(&git, &plan.workspace.join(".git"), &plan.workspace, &message, &left_out)?;
     let reference = reference(id);
     // The snapshot's own ref comes first: it reserves the name.
-    if mirror.git().command().args(["show-ref", "--verify", "--quiet", &reference]).succeeds()? {
+    if mirror.git()?.command().args(["show-ref", "--verify", "--quiet", &reference]).succeeds()? {
         return Err(Error::conflict(format!("snapshot {id} exists already")));
     }
     let mut wanted = vec![(commit, reference)];
@@ -82,7 +80,7 @@ pub fn snapshots_of(mirror: &Path) -> Result<Vec<Snapshot>> {
         return Ok(Vec::new());
     }
     ensure_usable(&mirror)?;
-    list(&mirror.git(), mirror.path(), SNAPSHOTS, REFS)
+    list(&mirror.git()?, mirror.path(), SNAPSHOTS, REFS)
 }
 
 /// Restores a snapshot in a workspace: one of its own, or of another workspace of the same repository.
@@ -144,7 +142,7 @@ pub fn restore(plan: &Plan, id: &Name, before: Option<&Name>) -> Result<Restored
 /// Returns the hash of a snapshot's staged tree.
 fn staged(mirror: &Mirror, snapshot: &Snapshot) -> Result<Option<String>> {
     let Some(commit) = &snapshot.commit else { return Ok(None) };
-    mirror.git().command().args(["rev-parse", "--verify", "--quiet", &format!("{commit}^2^{{tree}}")]).stdout_or_none()
+    mirror.git()?.command().args(["rev-parse", "--verify", "--quiet", &format!("{commit}^2^{{tree}}")]).stdout_or_none()
 }
 
 /// Refuses to restore a snapshot over ignored files: a snapshot does not have them, so the current ones would be lost.
@@ -155,7 +153,7 @@ fn check_ignored(git: &Git, mirror: &Mirror, commit: &str) -> Result<()> {
     if ignored.is_empty() {
         return Ok(());
     }
-    let tree = mirror.git().command().args(["ls-tree", "-r", "-z", "--name-only", commit]).stdout()?;
+    let tree = mirror.git()?.command().args(["ls-tree", "-r", "-z", "--name-only", commit]).stdout()?;
     let in_the_way = tree.split('\0').filter(|path| !path.is_empty()).find_map(|path| {
         // The file itself, a directory in its place, or a file in the place of one of its directories.
         let below = format!("{path}/");
@@ -210,11 +208,8 @@ fn autostashes(plan: &Plan) -> Result<Vec<String>> {
     git_dirs.extend(beside(plan)?.worktrees.into_iter().map(|linked| linked.git_dir));
     let mut found = Vec::new();
     for file in git_dirs.iter().flat_map(|dir| AUTOSTASHES.map(|file| dir.join(file))) {
-        match fs::read_to_string(&file) {
-            Ok(commit) => found.push(commit.trim_end().to_owned()),
-            Err(error) if error.kind() == ErrorKind::NotFound => {}
-            Err(error) => return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error)),
-        }
+        let commit = read_small_file(&file)?;
+        found.extend(commit.map(|commit| String::from_utf8_lossy(&commit).trim_end().to_owned()));
     }
     Ok(found)
 }
@@ -248,7 +243,7 @@ fn work_beside(plan: &Plan) -> Result<Vec<(String, String)>> {
 /// Creates refs in the user's repository for commits that only the reflog of a git worktree has. Returns their names.
 pub fn keep_abandoned(plan: &Plan) -> Result<Vec<String>> {
     let _files = lock_files(plan)?;
-    let git = Git::in_worktree(&plan.workspace)?;
+    let git = git_in(plan)?;
     let mut names = Vec::new();
     for (number, commit) in tips(&git, &abandoned(plan, &git)?)?.iter().enumerate() {
         let name = format!("refs/waypost/abandoned/{}/{number}", plan.name);
@@ -262,7 +257,7 @@ pub fn keep_abandoned(plan: &Plan) -> Result<Vec<String>> {
 fn restore_refs(git: &Git, mirror: &Mirror, id: &Name) -> Result<Vec<String>> {
     let mut left_alone = Vec::new();
     let has_stashes = git.command().args(["rev-parse", "--verify", "--quiet", "refs/stash"]).succeeds()?;
-    for (name, commit) in refs_of(&mirror.git(), id)? {
+    for (name, commit) in refs_of(&mirror.git()?, id)? {
         let is_restored = match name.strip_prefix("stash/") {
             Some(_) => !has_stashes && git.command().args(["stash", "store", "-m", "Restored", &commit]).succeeds()?,
             // An empty old value: only if the ref does not exist.
@@ -300,8 +295,7 @@ fn is_saved_as_copy(plan: &Plan) -> bool {
 }
 
 fn open(plan: &Plan) -> Result<Git> {
-    enter(plan)?;
-    Git::of_workspace(&plan.workspace)
+    git_in(plan)
 }
 
 fn mirror_of(plan: &Plan) -> Result<Mirror> {

@@ -16,7 +16,7 @@ pub(super) const SNAPSHOTS: &str = "refs/waypost/snapshots/";
 pub(super) const REFS: &str = "refs/waypost/saved/";
 
 pub(super) fn read(mirror: &Mirror, id: &Name) -> Result<Snapshot> {
-    let found = list(&mirror.git(), mirror.path(), &reference(id), &format!("{REFS}{id}/"))?;
+    let found = list(&mirror.git()?, mirror.path(), &reference(id), &format!("{REFS}{id}/"))?;
     found.into_iter().find(|one| one.id == *id).ok_or_else(|| not_found(id))
 }
 
@@ -92,7 +92,7 @@ pub(super) fn saved_commits(mirror: &Mirror) -> Result<Vec<String>> {
     }
     ensure_usable(mirror)?;
     let list = ["for-each-ref", "--format=%(objectname)", SNAPSHOTS, REFS];
-    Ok(mirror.git().command().args(list).stdout()?.lines().map(str::to_owned).collect())
+    Ok(mirror.git()?.command().args(list).stdout()?.lines().map(str::to_owned).collect())
 }
 
 /// Lists the branches, tags and stashes of a snapshot with their objects.

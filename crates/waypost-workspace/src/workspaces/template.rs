@@ -111,7 +111,8 @@ fn all(mirror: &Mirror) -> Vec<Template> {
 }
 
 fn is_near(mirror: &Mirror, one: &str, other: &str) -> bool {
-    let differing = mirror.git().command().args(["diff-tree", "-r", "--name-only", "-z", one, other]).bytes();
+    let compare = ["diff-tree", "-r", "--name-only", "-z", one, other];
+    let differing = mirror.git().and_then(|git| git.command().args(compare).bytes());
     differing.is_ok_and(|paths| paths.split(|byte| *byte == 0).count() <= MAX_DIFFERING_FILES + 1)
 }
 
@@ -124,7 +125,7 @@ fn create(mirror: &Mirror, commit: &str) -> Result<Template> {
         let inner = new.join(inner);
         std::fs::create_dir_all(&inner).map_err(|error| cannot_write(&inner, &error))?;
     }
-    let mut git = Git::trusted(mirror.path(), Some(&new.join("tree"))).with_setting("checkout.workers", "0");
+    let mut git = Git::of_linked_worktree(&new.join("tree"), mirror.path())?.with_setting("checkout.workers", "0");
     for (key, value) in INDEX_SETTINGS {
         git = git.with_setting(key, value);
     }
@@ -146,7 +147,7 @@ fn retire(mirror: &Mirror) {
     for template in all(mirror).iter().skip(MAX_UNUSED_TEMPLATES).filter(|template| !template.is_used()) {
         let removed = remove_if_there(&template.dir).and_then(|()| {
             let reference = format!("refs/waypost/templates/{}", template.commit);
-            mirror.git().command().args(["update-ref", "-d", &reference]).stdout()
+            mirror.git()?.command().args(["update-ref", "-d", &reference]).stdout()
         });
         if let Err(error) = removed {
             log::debug!("cannot remove the template {}: {}", template.dir.display(), error.full_message());

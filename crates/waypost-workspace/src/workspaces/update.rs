@@ -9,10 +9,10 @@ use super::files_lock::lock_files;
 use super::held_mirror::hold;
 use super::mirror::{Mirror, check_source, keep};
 use super::model::{Plan, Strategy};
-use super::overlay::enter;
 use super::plan::{is_source_gone, resolve};
-use super::push::borrowing;
+use super::push::{borrowing, git_in};
 use crate::vcs::run::Git;
+use crate::worktrees::nested;
 
 /// Where a workspace stands, compared with a commit of its source.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -67,6 +67,7 @@ pub fn update(plan: &Plan, revision: Option<&str>) -> Result<Position> {
         check_source(git_dir)?;
         hold(Mirror::of(plan)?, plan)?.mirror().fetch_from(git_dir, target, &keep(&plan.name, "updated"))?;
     }
+    nested(&plan.workspace)?;
     git.command()
         .args(["merge", "--quiet", "--ff-only", "--no-stat", "--no-overwrite-ignore", target])
         .stdout()
@@ -92,12 +93,6 @@ impl Position {
 
 /// Git on a workspace that has git commits.
 fn git_of(plan: &Plan) -> Result<Option<Git>> {
-    Ok(match (plan.strategy, &plan.git_dir) {
-        (Strategy::Clone | Strategy::Overlay, _) => {
-            enter(plan)?;
-            Some(Git::of_workspace(&plan.workspace)?)
-        }
-        (Strategy::Worktree, Some(_)) => Some(Git::in_worktree(&plan.workspace)?),
-        _ => None,
-    })
+    let has_commits = plan.strategy.borrows() || (plan.strategy == Strategy::Worktree && plan.git_dir.is_some());
+    has_commits.then(|| git_in(plan)).transpose()
 }

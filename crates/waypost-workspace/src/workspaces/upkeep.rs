@@ -58,7 +58,7 @@ fn pack(path: &Path) -> Result<Option<Packed>> {
     }
     let _lock = FileLock::acquire(&path.with_extension("lock"), LOCK_TIMEOUT)?;
     // A geometric repack combines the small packs into one, with all of their objects.
-    let git = Mirror::at(path).git().with_setting("repack.writeBitmaps", "false");
+    let git = Mirror::at(path).git()?.with_setting("repack.writeBitmaps", "false");
     git.command().args(["repack", "--quiet", "--geometric=2", "-d", "-n"]).stdout()?;
     sweep(&path.join("objects/pack"));
     Ok(Some(Packed { mirror: path.to_owned(), before, after: packs(path) }))

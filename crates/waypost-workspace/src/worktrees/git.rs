@@ -2,18 +2,24 @@
 
 use std::collections::HashSet;
 use std::ffi::{OsStr, OsString};
+use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
 use waypost_core::{Error, Result};
-use waypost_fs::{FileIdentity, remove_tree};
+use waypost_fs::{FileIdentity, open_regular_file, read_small_file, remove_tree};
 
 use super::{Add, Findings, Saved, dirty, unpushed};
 use crate::vcs::checkout::{Checkout, ListedWorktree};
 use crate::vcs::git_layout::OPERATIONS_IN_PROGRESS;
-use crate::vcs::run::{Git, Tool};
+use crate::vcs::run::{Git, Tool, set_config};
+
+/// The maximum size of an index, which a job may have written.
+const MAX_INDEX_BYTES: u64 = 4 << 30;
+
+/// Why git locks a worktree while it is being added.
+const INITIALIZING: &str = "initializing";
 
 /// Finds the worktree that has a branch.
 pub(super) fn find(checkout: &Checkout, branch: &str) -> Result<Option<ListedWorktree>> {
@@ -25,16 +31,14 @@ pub(super) fn find(checkout: &Checkout, branch: &str) -> Result<Option<ListedWor
         return Ok(None);
     }
     // With reftable, only git knows which branch a worktree is on.
-    let listed_by_git =
-        Git::of_repository(&checkout.shared_dir)?.command().args(["worktree", "list", "--porcelain", "-z"]).stdout()?;
-    let branch_line = format!("branch refs/heads/{branch}");
-    let path = listed_by_git.split("\0\0").find(|record| record.split('\0').any(|line| line == branch_line)).and_then(
-        |record| {
-            let path = record.split('\0').find_map(|line| line.trim_start_matches('\0').strip_prefix("worktree "))?;
-            std::fs::canonicalize(path).ok()
-        },
-    );
-    Ok(listed.into_iter().find(|listed| Some(&listed.path) == path.as_ref()))
+    let reference = format!("refs/heads/{branch}");
+    for listed in listed.into_iter().filter(|listed| listed.branch.is_none()) {
+        let Ok(git) = Git::in_worktree(&listed.path) else { continue };
+        if git.command().args(["symbolic-ref", "--quiet", "HEAD"]).stdout_or_none()?.as_ref() == Some(&reference) {
+            return Ok(Some(listed));
+        }
+    }
+    Ok(None)
 }
 
 /// Returns a name for a new branch: this one, or with the first number that makes it new.
@@ -61,13 +65,7 @@ pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Resul
         if let Some(base) = request.base {
             return Err(Error::conflict(format!("branch {branch} exists already, so it cannot start from {base}")));
         }
-        return repository
-            .command()
-            .args(["worktree", "add", "--quiet", "--"])
-            .arg(target)
-            .arg(branch)
-            .stdout()
-            .map(drop);
+        return add_worktree(&repository, &checkout.shared_dir, &[], target, branch);
     }
     if let Some((_, name)) = branch.split_once('/')
         && exists(&format!("refs/remotes/{branch}"))?
@@ -77,10 +75,10 @@ pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Resul
     }
     let pattern = format!("refs/remotes/*/{branch}");
     let remote = repository.command().args(["for-each-ref", "--format=%(refname:short)", &pattern]).stdout()?;
-    let (track, base) = match (request.base, remote.lines().collect::<Vec<_>>().as_slice()) {
-        (Some(base), _) => ("--no-track", base),
-        (None, [only]) => ("--track", *only),
-        (None, _) => ("--no-track", "HEAD"),
+    let (followed, base) = match (request.base, remote.lines().collect::<Vec<_>>().as_slice()) {
+        (Some(base), _) => (None, base),
+        (None, [only]) => (only.strip_suffix(&format!("/{branch}")), *only),
+        (None, _) => (None, "HEAD"),
     };
     // HEAD is the commit of the current worktree, not of the main one.
     let here = match &checkout.root {
@@ -93,24 +91,59 @@ pub(super) fn add(checkout: &Checkout, request: Add<'_>, target: &Path) -> Resul
         let error = Error::not_found(format!("there is no commit {base} to start {branch} from"));
         return Err(if base == "HEAD" { error.hint("make a first commit") } else { error });
     };
-    let start = if track == "--track" { base } else { &commit };
-    let added = repository
-        .command()
-        .args(["worktree", "add", "--quiet", track, "-b", branch, "--"])
-        .arg(target)
-        .arg(start)
-        .stdout()
-        .map(drop);
+    let how = ["--no-track", "-b", branch];
+    let added = add_worktree(&repository, &checkout.shared_dir, &how, target, &commit);
     if added.is_err() {
         // Git creates the branch before the worktree, and leaves it behind if that fails.
         let _ = repository.command().args(["update-ref", "-d", &local, &commit]).succeeds();
     }
-    added
+    added?;
+    if let Some(remote) = followed {
+        // Git would write this into a configuration of ours.
+        let config = checkout.shared_dir.join("config");
+        set_config(&config, &format!("branch.{branch}.remote"), remote)?;
+        set_config(&config, &format!("branch.{branch}.merge"), &local)?;
+    }
+    Ok(())
+}
+
+/// Adds a worktree, and checks its files out. Until it has them, it is locked.
+///
+/// Git writes where the repository is, and that is a directory of ours. So the files come in a second step, after the
+/// worktree was told the real one.
+fn add_worktree(repository: &Git, common_dir: &Path, how: &[&str], target: &Path, start: &str) -> Result<()> {
+    let worktrees = common_dir.join("worktrees");
+    let cannot = |error| Error::unavailable(format!("cannot write {}", target.display())).because(error);
+    match std::fs::create_dir(&worktrees) {
+        Err(error) if error.kind() != std::io::ErrorKind::AlreadyExists => return Err(cannot(error)),
+        _ => {}
+    }
+    let options = ["worktree", "add", "--quiet", "--no-checkout", "--lock", "--reason", INITIALIZING];
+    repository.command().args(options).args(how).arg("--").arg(target).arg(start).stdout()?;
+    let checked_out = (|| {
+        let mark = target.join(".git");
+        let written = read_small_file(&mark)?.unwrap_or_default();
+        let name = written.trim_ascii_end().rsplit(|byte| *byte == b'/').next().unwrap_or_default();
+        let git_dir = worktrees.join(OsStr::from_bytes(name));
+        let line = [b"gitdir: ", git_dir.as_os_str().as_bytes(), b"\n"].concat();
+        waypost_fs::replace(&mark, &line, 0o644).map_err(cannot)?;
+        if let Some(config) = repository.sparse_config() {
+            waypost_fs::replace(&git_dir.join("config.worktree"), &config, 0o644).map_err(cannot)?;
+        }
+        Git::in_worktree(target)?.command().args(["reset", "--quiet", "--hard"]).stdout()?;
+        std::fs::remove_file(git_dir.join("locked")).map_err(cannot)
+    })();
+    if checked_out.is_err() {
+        // As git does it. The error tells why there is no worktree.
+        let remove = ["worktree", "remove", "--force", "--force", "--"];
+        let _ = repository.command().args(remove).arg(target).succeeds();
+    }
+    checked_out
 }
 
 pub(super) fn examine(path: &Path) -> Result<Findings> {
     let git = Git::in_worktree(path)?;
-    let git_dir = git_dir(&git)?;
+    let git_dir = git.git_dir()?;
     let mut findings = Findings::default();
     if git_dir.join("locked").exists() {
         let unlock = format!("git worktree unlock {}", path.display());
@@ -166,7 +199,7 @@ pub(super) fn examine(path: &Path) -> Result<Findings> {
 /// As with git stash, the staged state is a second parent, because it may differ from the files.
 pub(super) fn save(path: &Path, message: &str, name: &str) -> Result<Saved> {
     let git = Git::in_worktree(path)?;
-    let saved = commit_everything(&git, &git_dir(&git)?, path, message, &[])?;
+    let saved = commit_everything(&git, &git.git_dir()?, path, message, &[])?;
     git.command().args(["update-ref", name, &saved, ""]).stdout()?;
     Ok(Saved { restored_by: format!("git worktree add {} {name}", path.display()), name: name.to_owned() })
 }
@@ -217,7 +250,8 @@ pub(super) fn remove(checkout: &Checkout, path: &Path, saved: bool) -> Result<()
 pub(super) fn forget(checkout: &Checkout, name: &str, path: &Path) -> Result<()> {
     let locked = checkout.shared_dir.join("worktrees").join(name).join("locked");
     // Git locks a worktree while it adds it. If git was killed meanwhile, the lock stays.
-    if std::fs::read_to_string(locked).is_ok_and(|why| why.trim() == "initializing") {
+    let why = read_small_file(&locked)?.unwrap_or_default();
+    if why.trim_ascii() == INITIALIZING.as_bytes() {
         let repository = Git::of_repository(&checkout.shared_dir)?;
         repository.command().args(["worktree", "unlock", "--"]).arg(path).stdout()?;
     }
@@ -248,19 +282,11 @@ pub fn include(checkout: &Checkout, pattern: &str) -> Result<()> {
 fn change_excludes(checkout: &Checkout, change: impl FnOnce(&[u8]) -> Option<Vec<u8>>) -> Result<()> {
     let Some(git_dir) = &checkout.git_dir else { return Ok(()) };
     let file = git_dir.join("info/exclude");
-    let content = match std::fs::read(&file) {
-        Ok(content) => content,
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(error) => return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error)),
-    };
+    let content = read_small_file(&file)?.unwrap_or_default();
     let Some(content) = change(&content) else { return Ok(()) };
     let cannot = |error| Error::unavailable(format!("cannot write {}", file.display())).because(error);
     std::fs::create_dir_all(git_dir.join("info")).map_err(cannot)?;
     waypost_fs::replace(&file, &content, 0o644).map_err(cannot)
-}
-
-fn git_dir(git: &Git) -> Result<PathBuf> {
-    git.command().args(["rev-parse", "--absolute-git-dir"]).path()
 }
 
 /// A copy of a worktree's index that hides no change from git. Deleted when dropped.
@@ -271,17 +297,20 @@ pub(crate) struct PlainIndex(PathBuf);
 
 impl PlainIndex {
     pub(crate) fn new(git: &Git, git_dir: &Path, root: &Path) -> Result<Self> {
-        let index = PlainIndex(temporary(git_dir, "index"));
+        let index = PlainIndex(git.temporary("index")?);
         let own = git_dir.join("index");
-        if own.exists() {
+        if own.symlink_metadata().is_ok() {
             // A copy of the real index saves git from reading every unchanged file again.
             // It gets the same time: git compares the content of files that changed when the index was written.
-            let written = std::fs::copy(&own, &index.0).and_then(|_| {
-                let time = own.metadata()?.modified()?;
-                std::fs::File::options().write(true).open(&index.0)?.set_modified(time)
+            let written = open_regular_file(&own).and_then(|own| {
+                let mut copy = waypost_fs::create_private_file(&index.0)?;
+                let length = own.metadata()?.len();
+                if length > MAX_INDEX_BYTES || std::io::copy(&mut (&own).take(length), &mut copy)? != length {
+                    return Err(std::io::Error::other("it is too large, or changes"));
+                }
+                copy.set_modified(own.metadata()?.modified()?)
             });
-            written
-                .map_err(|error| Error::unavailable(format!("cannot write {}", index.0.display())).because(error))?;
+            written.map_err(|error| Error::refused(format!("cannot copy {}", own.display())).because(error))?;
         }
         let listed = index.tool(git).args(["ls-files", "-v", "--stage", "-z"]).bytes()?;
         let entries: Vec<IndexEntry<'_>> = listed.split(|byte| *byte == 0).filter_map(IndexEntry::parse).collect();
@@ -292,7 +321,7 @@ impl PlainIndex {
                 index.tool(git).args(["update-index", flag, "-z", "--stdin"]).stdout_with_input(&hidden).map(drop)?;
             }
         }
-        let changed = changed_content(git, git_dir, root, &entries)?;
+        let changed = changed_content(git, root, &entries)?;
         if !changed.is_empty() {
             // A newly added entry has neither size nor time, so git compares the content.
             index
@@ -353,21 +382,22 @@ impl<'a> IndexEntry<'a> {
 }
 
 /// Lists the files of a worktree whose content differs from a commit, whatever their sizes and times are. Missing files
-/// are left out. Temporary files go to `dir`.
-pub(super) fn differing_files(git: &Git, dir: &Path, root: &Path, commit: &str) -> Result<Vec<PathBuf>> {
-    let index = PlainIndex(temporary(dir, "index"));
+/// are left out.
+pub(super) fn differing_files(git: &Git, root: &Path, commit: &str) -> Result<Vec<PathBuf>> {
+    let index = PlainIndex(git.temporary("index")?);
     index.tool(git).args(["read-tree", commit]).stdout()?;
     let listed = index.tool(git).args(["ls-files", "-v", "--stage", "-z"]).bytes()?;
     let entries: Vec<IndexEntry<'_>> = listed.split(|byte| *byte == 0).filter_map(IndexEntry::parse).collect();
-    Ok(changed_content(git, dir, root, &entries)?.iter().map(|entry| entry.file(root)).collect())
+    Ok(changed_content(git, root, &entries)?.iter().map(|entry| entry.file(root)).collect())
 }
 
 /// Changes the modification times of files, so that a tool that compares times reads the files again.
 pub(super) fn change_times(files: &[PathBuf]) -> Result<()> {
     for path in files.iter().filter(|path| !path.is_symlink()) {
-        let changed = path.metadata().and_then(|found| found.modified()).and_then(|time| {
-            std::fs::File::options().read(true).open(path)?.set_modified(time + Duration::from_secs(2))
-        });
+        let changed = path
+            .symlink_metadata()
+            .and_then(|found| found.modified())
+            .and_then(|time| open_regular_file(path)?.set_modified(time + Duration::from_secs(2)));
         changed
             .map_err(|error| Error::refused(format!("cannot change the time of {}", path.display())).because(error))?;
     }
@@ -380,12 +410,7 @@ fn index_info(entries: &[IndexEntry<'_>]) -> Vec<u8> {
 }
 
 /// Lists the entries whose files differ from what git would check out, whatever their sizes and times are.
-fn changed_content<'a>(
-    git: &Git,
-    git_dir: &Path,
-    root: &Path,
-    entries: &[IndexEntry<'a>],
-) -> Result<Vec<IndexEntry<'a>>> {
+fn changed_content<'a>(git: &Git, root: &Path, entries: &[IndexEntry<'a>]) -> Result<Vec<IndexEntry<'a>>> {
     let comparable = entries.iter().filter(|entry| entry.is_comparable() && entry.exists(root));
     let comparable: Vec<IndexEntry<'a>> = comparable.copied().collect();
     if comparable.is_empty() {
@@ -393,7 +418,7 @@ fn changed_content<'a>(
     }
     // With core.ignoreStat, git would mark new entries as assumed unchanged.
     let git = git.clone().with_setting("core.ignoreStat", "false").with_setting("core.splitIndex", "false");
-    let fresh = PlainIndex(temporary(git_dir, "index"));
+    let fresh = PlainIndex(git.temporary("index")?);
     fresh.tool(&git).args(["update-index", "-z", "--index-info"]).stdout_with_input(&index_info(&comparable))?;
     // It exits with 1 if files differ.
     fresh.tool(&git).args(["update-index", "-q", "--really-refresh"]).code()?;
@@ -403,7 +428,7 @@ fn changed_content<'a>(
         return Ok(Vec::new());
     }
     // Because of line endings and filters, git may report a change in a file that is exactly as git checked it out.
-    let expected = TemporaryDir(temporary(git_dir, "compare"));
+    let expected = TemporaryDir(git.temporary("compare")?);
     let names: Vec<u8> = differing.iter().flat_map(|path| [path, b"\0".as_slice()].concat()).collect();
     let mut prefix = OsString::from("--prefix=");
     prefix.push(&expected.0);
@@ -423,20 +448,24 @@ fn changed_content<'a>(
 
 /// Returns whether two files have the same content, or two links the same target.
 pub(super) fn is_same_file(one: &Path, other: &Path) -> Result<bool> {
-    let content = |path: &Path| -> std::io::Result<Option<Vec<u8>>> {
-        let found = match path.symlink_metadata() {
-            Ok(found) => found,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-            Err(error) => return Err(error),
-        };
-        if found.is_symlink() {
-            return Ok(Some(std::fs::read_link(path)?.into_os_string().into_vec()));
+    let content = |path: &Path| -> std::io::Result<Vec<u8>> {
+        if path.is_symlink() {
+            return Ok(std::fs::read_link(path)?.into_os_string().into_vec());
         }
-        if found.is_file() { std::fs::read(path).map(Some) } else { Ok(None) }
+        let mut content = Vec::new();
+        open_regular_file(path)?.read_to_end(&mut content)?;
+        Ok(content)
     };
     let cannot = |error| Error::refused(format!("cannot compare {}", one.display())).because(error);
-    let kind = |path: &Path| path.symlink_metadata().ok().map(|found| found.file_type());
-    Ok(kind(one) == kind(other) && content(one).map_err(cannot)? == content(other).map_err(cannot)?)
+    let found = |path: &Path| path.symlink_metadata().ok();
+    let (Some(of_one), Some(of_other)) = (found(one), found(other)) else {
+        return Ok(found(one).is_none() && found(other).is_none());
+    };
+    if of_one.file_type() != of_other.file_type() || of_one.len() != of_other.len() {
+        return Ok(false);
+    }
+    let is_comparable = of_one.is_symlink() || of_one.is_file();
+    Ok(!is_comparable || content(one).map_err(cannot)? == content(other).map_err(cannot)?)
 }
 
 /// A temporary directory that is deleted when dropped.
@@ -447,11 +476,4 @@ impl Drop for TemporaryDir {
         // If it stays, it only costs disk space.
         let _ = FileIdentity::of_entry(&self.0).ok().map(|identity| remove_tree(&self.0, identity));
     }
-}
-
-/// Returns a path in a git directory that no other process uses.
-pub(super) fn temporary(git_dir: &Path, kind: &str) -> PathBuf {
-    static COUNTER: AtomicU32 = AtomicU32::new(0);
-    let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-    git_dir.join(format!("waypost-{}-{number}.{kind}", std::process::id()))
 }

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, remove_tree};
 
-use super::git::{TemporaryDir, change_times, is_same_file, temporary};
+use super::git::{TemporaryDir, change_times, is_same_file};
 use super::{Add, Findings, Saved, dirty, unpushed};
 use crate::vcs::checkout::{Checkout, ListedWorktree};
 use crate::vcs::hg_layout;
-use crate::vcs::run::hg;
+use crate::vcs::run::{Scratch, hg, hg_with};
 
 /// State that Mercurial stores in a share's own directory: the entry, what it is, and how to resolve it.
 const KEPT_IN_SHARE: &[(&str, &str, &str)] = &[
@@ -90,9 +90,10 @@ fn differing_files(path: &Path) -> Result<Vec<PathBuf>> {
     if clean.is_empty() {
         return Ok(Vec::new());
     }
-    let expected = TemporaryDir(temporary(&path.join(".hg"), "compare"));
     let archive = ["archive", "--rev=.", "--type=files", "--config=ui.archivemeta=false", "--"];
-    hg(path).args(archive).arg(&expected.0).stdout()?;
+    let scratch = Scratch::new()?;
+    let expected = TemporaryDir(scratch.temporary("compare"));
+    hg_with(path, Some(&scratch)).args(archive).arg(&expected.0).stdout()?;
     let mut differing = Vec::new();
     for name in clean {
         if !is_same_file(&path.join(name), &expected.0.join(name))? {

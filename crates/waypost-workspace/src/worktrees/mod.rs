@@ -104,7 +104,10 @@ pub struct Findings {
 /// Commits on a branch stay in the repository, but if there is a remote, they should be there, too.
 pub fn examine(checkout: &Checkout, path: &Path) -> Result<Findings> {
     let mut findings = match checkout.vcs {
-        Vcs::Git => git::examine(path)?,
+        Vcs::Git => {
+            nested_repositories(path)?;
+            git::examine(path)?
+        }
         Vcs::Jj => jj::examine(path)?,
         Vcs::Hg => hg::examine(checkout, path)?,
         Vcs::Sl | Vcs::None => Findings::default(),
@@ -228,8 +231,19 @@ pub(crate) fn is_repository_mark(name: &OsStr) -> bool {
     [".git", ".jj", ".hg", ".sl"].iter().any(|mark| name == *mark)
 }
 
-/// Finds repositories inside a worktree: clones, submodules, other worktrees. Links are not followed.
-pub(crate) fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
+/// The files of a worktree that git itself reads.
+const PATTERN_FILES: [&str; 3] = [".gitattributes", ".gitignore", ".gitmodules"];
+
+/// Lists the repositories inside a worktree, by relative path.
+pub(crate) fn nested(root: &Path) -> Result<Vec<String>> {
+    let found = nested_repositories(root)?;
+    let relative = |path: &Path| path.strip_prefix(root).unwrap_or(path).to_string_lossy().into_owned();
+    Ok(found.iter().map(|path| relative(path)).collect())
+}
+
+/// Finds repositories inside a worktree: clones, submodules, other worktrees. Links are not followed. Refuses pipes and
+/// devices in the place of files that git itself reads.
+fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
     let mut dirs = vec![root.to_owned()];
     while let Some(dir) = dirs.pop() {
@@ -238,10 +252,14 @@ pub(crate) fn nested_repositories(root: &Path) -> Result<Vec<PathBuf>> {
         let mut is_repository = false;
         for entry in std::fs::read_dir(&dir).map_err(unreadable)? {
             let entry = entry.map_err(unreadable)?;
-            if is_repository_mark(&entry.file_name()) {
+            let (name, kind) = (entry.file_name(), entry.file_type().map_err(unreadable)?);
+            if is_repository_mark(&name) {
                 is_repository = true;
-            } else if entry.file_type().map_err(unreadable)?.is_dir() {
+            } else if kind.is_dir() {
                 inner.push(entry.path());
+            } else if PATTERN_FILES.iter().any(|known| name == *known) && !kind.is_file() && !kind.is_symlink() {
+                let what = format!("{} is not a regular file, and git would wait for it", entry.path().display());
+                return Err(Error::refused(what).hint("delete it"));
             }
         }
         if is_repository && dir != root {

@@ -12,6 +12,7 @@ mod pushing;
 mod removal;
 mod setup;
 mod snapshots;
+mod syncing;
 
 use std::collections::BTreeMap;
 use std::fs;

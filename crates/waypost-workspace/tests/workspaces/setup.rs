@@ -80,7 +80,7 @@ fn a_set_up_command_is_killed_on_timeout_with_all_its_children() {
         let forked = Trusted::of_user("sleep 1000 & exit 0");
         assert_eq!(set_up(&plan, &forked, &path(), TIMEOUT).unwrap().code, Some(0));
         while !examine(&plan).unwrap().living.is_empty() {
-            std::thread::yield_now();
+            waypost_testkit::pause();
         }
     });
 }

@@ -20,6 +20,7 @@ use waypost_core::op::{
 };
 use waypost_core::{Error, Kind, Result};
 
+use super::followed::Followed;
 use super::metrics::{self, Measure};
 use super::readers::{self, Readers};
 use super::writer::{OnWritten, Writer};
@@ -36,9 +37,7 @@ use crate::system::SystemEntropy;
 
 /// Runs operations of many clients.
 pub(super) struct GroupCommit {
-    place: Arc<Place>,
-    /// The default caller, for requests that name no worktree.
-    own: Arc<Caller>,
+    place: Followed,
     readers: Arc<Readers>,
     writer: Writer,
     /// A separate writer for heartbeats on PostgreSQL, where writers of other processes queue too: a late heartbeat
@@ -57,24 +56,22 @@ impl GroupCommit {
             return Err(Error::refused(format!("{url} is a server, not a store"))
                 .hint(format!("unset {WAYPOST_DB}, or name a file or a postgres:// URL")));
         }
-        let session = Session::create(place.clone())?;
+        let mut session = Session::create(place.clone())?;
         let is_postgres = matches!(session.choice.location, Location::Postgres(_));
-        let own = Arc::new(session.caller().clone());
+        let place = Followed::new(place.with_existing_store(), &mut session)?;
         drop(session);
-        let place = place.with_existing_store();
-        let urgent = if is_postgres && readers > 1 { Some(Writer::start(&place)?) } else { None };
+        let urgent = if is_postgres && readers > 1 { Some(Writer::start(&place, true)?) } else { None };
         Ok(GroupCommit {
-            own,
             readers: Arc::new(Readers::start(&place, readers)?),
-            writer: Writer::start(&place)?,
+            writer: Writer::start(&place, readers > 1)?,
             urgent,
-            place: Arc::new(place),
+            place,
             refused: Arc::default(),
         })
     }
 
-    pub(super) fn place(&self) -> &Place {
-        &self.place
+    pub(super) fn place(&self) -> Arc<Place> {
+        self.place.place()
     }
 
     /// Runs `work` on a reader thread, in the name of a caller.
@@ -84,7 +81,7 @@ impl GroupCommit {
         authority: Authority,
         work: impl FnOnce(&mut Session) -> Result<T> + Send + 'static,
     ) -> Result<T> {
-        let caller = Caller { authority, ..called_from(&self.own, who, None) };
+        let caller = Caller { authority, ..called_from(&self.place.own(), who, None) };
         self.readers.run(move |session| session.with_caller(caller, work))
     }
 
@@ -93,7 +90,7 @@ impl GroupCommit {
     /// It is called for tokens that are in no file, so it fails if the directory of the store, which has the token
     /// files, is missing.
     pub(super) fn grant_of_job(&self, secret: &str) -> Result<Option<Grant>> {
-        if let Location::Sqlite(path) = self.place.store()?.location
+        if let Location::Sqlite(path) = self.place().store()?.location
             && !path.exists()
         {
             return Err(Error::unavailable("cannot check tokens: the store and its directory are missing"));
@@ -122,7 +119,7 @@ impl GroupCommit {
             limit: Some(u32::MAX),
             after: None,
         };
-        let caller = self.own.clone();
+        let caller = self.place.own();
         let live =
             self.readers.run(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live))?;
         Ok(live.jobs)
@@ -152,7 +149,7 @@ impl GroupCommit {
 
     /// Queues a short operation of the application.
     pub(super) fn queue_short(&self, entry: &'static AppEntry, place: Place, call: Call, respond: Respond) {
-        let caller = Caller { authority: call.grant.authority(), ..called_from(&self.own, &call.who, None) };
+        let caller = Caller { authority: call.grant.authority(), ..called_from(&self.place.own(), &call.who, None) };
         self.readers.submit(Box::new(move |session| {
             let reply = session.and_then(|session| {
                 session.with_caller(caller, |session| {
@@ -167,9 +164,9 @@ impl GroupCommit {
 
     fn queue_read(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
         let Call { arguments, who, from, key, grant, .. } = call;
-        let caller = Caller { authority: grant.authority(), ..called_from(&self.own, &who, from) };
+        let caller = Caller { authority: grant.authority(), ..called_from(&self.place.own(), &who, from) };
         let steps = Steps::of(entry, &arguments, key.as_deref());
-        let (readers, writer, own) = (Arc::clone(&self.readers), self.writer.clone(), Arc::clone(&self.own));
+        let (readers, writer, own) = (Arc::clone(&self.readers), self.writer.clone(), self.place.own());
         self.readers.submit(Box::new(move |session| {
             let found = session.and_then(|session| {
                 steps.reap(session)?;
@@ -204,7 +201,7 @@ impl GroupCommit {
     /// Queues a write and the steps around it. The reply is sent when everything is on disk.
     fn queue_write(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
         let Call { arguments, who, from, key, grant, .. } = call;
-        let caller = Caller { authority: grant.authority(), ..called_from(&self.own, &who, from) };
+        let caller = Caller { authority: grant.authority(), ..called_from(&self.place.own(), &who, from) };
         let steps = Steps::of(entry, &arguments, key.as_deref());
         let writer = match &self.urgent {
             Some(urgent) if entry.about.name == Heartbeat::NAME => urgent.clone(),
@@ -235,7 +232,7 @@ impl GroupCommit {
     /// worktree that the request came from: its own process delivers to its ledger.
     fn after_write(&self, who: Who, steps: Arc<Steps>, respond: Respond) -> OnWritten {
         let (readers, refused) = (Arc::clone(&self.readers), Arc::clone(&self.refused));
-        let own = Arc::clone(&self.own);
+        let own = self.place.own();
         Box::new(move |written| {
             refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
             if !steps.may_follow() {
@@ -312,7 +309,7 @@ impl GroupCommit {
     /// Reads a part of the history, without a detour over JSON: a server that streams events reads every event.
     pub(super) fn list_events(&self, query: &EventQuery) -> Result<EventList> {
         let read = |is_first: bool| {
-            let (own, query) = (Arc::clone(&self.own), query.clone());
+            let (own, query) = (self.place.own(), query.clone());
             self.readers.run(move |session| {
                 let (store, list) = (session.store()?, ListEvents { query });
                 if is_first {
@@ -327,7 +324,7 @@ impl GroupCommit {
             return Ok(list);
         }
         let (sender, expired) = channel();
-        expire_due(&self.writer, &self.own, Box::new(move |answer| drop(sender.send(answer))));
+        expire_due(&self.writer, &self.place.own(), Box::new(move |answer| drop(sender.send(answer))));
         match readers::receive(&expired, readers::READ_TIMEOUT) {
             // If the writer is busy, the next write applies them.
             Err(error) if error.kind() != Kind::Unavailable => return Err(error),
@@ -339,7 +336,7 @@ impl GroupCommit {
     /// Checks whether the store can be written, and then whether it can be read: a reader sees damage and errors of the
     /// disk that the lock of the writers does not.
     pub(super) fn probe(&self, reply: Box<dyn FnOnce(Result<()>) + Send>) {
-        let (readers, caller) = (Arc::clone(&self.readers), self.own.clone());
+        let (readers, caller) = (Arc::clone(&self.readers), self.place.own());
         self.writer.probe(Box::new(move |written| match written {
             Ok(()) => readers.submit(Box::new(move |session| {
                 let read = session.and_then(|session| probe_read(session, &caller));

@@ -10,7 +10,7 @@ use waypost_core::store::Store as _;
 use waypost_core::{Error, Kind, Result};
 use waypost_workspace::surroundings::inherited;
 
-use crate::place::Place;
+use super::followed::{Followed, Open};
 use crate::session::Session;
 
 /// Concurrent readers. SQLite's readers do not block each other; more threads than cores would not help.
@@ -40,7 +40,7 @@ pub(super) struct Readers {
 
 impl Readers {
     /// Starts the threads. One reader also runs the steps.
-    pub(super) fn start(place: &Place, count: usize) -> Result<Readers> {
+    pub(super) fn start(place: &Followed, count: usize) -> Result<Readers> {
         let queue = start_threads(place, "reader", count)?;
         let steps = if count > 1 { start_threads(place, "step", STEP_THREADS)? } else { queue.clone() };
         let (waiter, requests) = channel();
@@ -85,13 +85,17 @@ impl Readers {
     }
 }
 
-/// Starts threads that open a session when they get their first job.
-fn start_threads(place: &Place, name: &str, count: usize) -> Result<SyncSender<Job>> {
+/// Starts threads for jobs. If there are several, each opens its session at once: later, when other programs use all
+/// connections of a database, those of a server are open.
+fn start_threads(place: &Followed, name: &str, count: usize) -> Result<SyncSender<Job>> {
     let (queue, jobs) = sync_channel::<Job>(MAX_QUEUED);
     let jobs = Arc::new(Mutex::new(jobs));
     for number in 0..count {
         let (place, jobs) = (place.clone(), Arc::clone(&jobs));
-        spawn(format!("{name} {number}"), move || run_jobs(&place, &jobs))?;
+        spawn(format!("{name} {number}"), move || {
+            let session = if count > 1 { open(&place) } else { None };
+            run_jobs(&place, &jobs, session);
+        })?;
     }
     Ok(queue)
 }
@@ -132,8 +136,14 @@ pub(super) fn catch_panic<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| Err(no_answer_error()))
 }
 
-fn run_jobs(place: &Place, jobs: &Mutex<Receiver<Job>>) {
-    let mut session: Option<Session> = None;
+/// Opens a session before it is needed. A failure is reported when it is.
+pub(super) fn open(place: &Followed) -> Option<Open> {
+    let mut open = place.session(None).ok()?;
+    open.session.store().ok()?;
+    Some(open)
+}
+
+fn run_jobs(place: &Followed, jobs: &Mutex<Receiver<Job>>, mut session: Option<Open>) {
     loop {
         let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
         let Ok(job) = job else { return };
@@ -143,9 +153,9 @@ fn run_jobs(place: &Place, jobs: &Mutex<Receiver<Job>>) {
 }
 
 /// Runs a job. Returns the session if it is still usable.
-fn run_job(place: &Place, session: Option<Session>, job: Job) -> Option<Session> {
-    match session.map_or_else(|| Session::open(place.clone()), Ok) {
-        Ok(mut open) => job(Ok(&mut open)).then_some(open),
+fn run_job(place: &Followed, open: Option<Open>, job: Job) -> Option<Open> {
+    match place.session(open) {
+        Ok(mut open) => job(Ok(&mut open.session)).then_some(open),
         Err(error) => {
             job(Err(error));
             None
@@ -153,13 +163,13 @@ fn run_job(place: &Place, session: Option<Session>, job: Job) -> Option<Session>
     }
 }
 
-fn wait(place: &Place, requests: &Receiver<Wait>) {
-    let mut session: Option<Session> = None;
+fn wait(place: &Followed, requests: &Receiver<Wait>) {
+    let mut session: Option<Open> = None;
     for (last, timeout, sender) in requests {
         let open = session.take();
         let answer = catch_panic(|| {
-            let mut open = open.map_or_else(|| Session::open(place.clone()), Ok)?;
-            open.store()?.wait(last, timeout)?;
+            let mut open = place.session(open)?;
+            open.session.store()?.wait(last, timeout)?;
             session = Some(open);
             Ok(())
         });
@@ -172,15 +182,15 @@ mod tests {
     use waypost_testkit::Sandbox;
 
     use super::*;
-    use crate::place::Request;
+    use crate::place::{Place, Request};
 
     /// Returns the readers of a new store.
     fn readers(sandbox: &Sandbox) -> Readers {
         let cwd = sandbox.git_repo("repo");
         let variables = [("HOME", sandbox.path("home").into_os_string())].into_iter().collect();
         let place = Place::resolve(Request { cwd, variables, ..Request::default() }).unwrap();
-        drop(Session::create(place.clone()).unwrap());
-        Readers::start(&place, READER_THREADS).unwrap()
+        let mut session = Session::create(place.clone()).unwrap();
+        Readers::start(&Followed::new(place, &mut session).unwrap(), READER_THREADS).unwrap()
     }
 
     #[test]

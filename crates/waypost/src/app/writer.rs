@@ -17,10 +17,9 @@ use waypost_core::op::{AnyAnswer, OperationEntry};
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
 
+use super::followed::{Followed, Open};
 use super::metrics::Measure;
-use super::readers::{catch_panic, no_answer_error, overloaded_error, spawn};
-use crate::place::Place;
-use crate::session::Session;
+use super::readers::{catch_panic, no_answer_error, open, overloaded_error, spawn};
 use crate::system::SystemEntropy;
 
 /// Maximum queued requests.
@@ -73,11 +72,15 @@ struct Counts {
 }
 
 impl Writer {
-    pub(super) fn start(place: &Place) -> Result<Writer> {
+    /// Starts the writer. An early one opens its session at once, as readers do.
+    pub(super) fn start(place: &Followed, is_early: bool) -> Result<Writer> {
         let (queue, requests) = sync_channel(MAX_QUEUED);
         let counts = Arc::new(Counts::default());
         let (place, counted) = (place.clone(), Arc::clone(&counts));
-        spawn("writer".to_owned(), move || run(&place, &requests, &counted))?;
+        spawn("writer".to_owned(), move || {
+            let session = if is_early { open(&place) } else { None };
+            run(&place, &requests, &counted, session);
+        })?;
         Ok(Writer { queue, counts })
     }
 
@@ -127,16 +130,11 @@ impl Writer {
     }
 }
 
-fn run(place: &Place, work: &Receiver<Work>, counts: &Counts) {
-    let mut session = None;
+fn run(place: &Followed, work: &Receiver<Work>, counts: &Counts, mut session: Option<Open>) {
     while let Ok(first) = work.recv() {
         let batch: Vec<Work> = std::iter::once(first).chain(work.try_iter().take(MAX_BATCH - 1)).collect();
-        let opened = match session.take() {
-            Some(open) => Ok(open),
-            None => Session::open(place.clone()),
-        };
-        match opened {
-            Ok(mut open) => match open.store() {
+        match place.session(session.take()) {
+            Ok(mut open) => match open.session.store() {
                 Ok(store) => {
                     if process_batch(store, batch, counts) {
                         session = Some(open);

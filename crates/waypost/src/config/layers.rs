@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
-use std::io::ErrorKind;
 use std::path::{Component, Path, PathBuf};
 use std::time::Duration;
 
@@ -11,12 +10,18 @@ use toml_edit::{DocumentMut, Item, Table};
 use waypost_core::nearest::nearest;
 use waypost_core::time::parse_duration_ms;
 use waypost_core::{Error, Result};
+use waypost_fs::{read_own_small_file, read_small_file};
 
 use super::keys::{KEYS, Key, ValueKind, key_named};
 use crate::environment::Variables;
 
 /// The beginning of the names of the environment variables that set a key.
 const VARIABLE_PREFIX: &str = "WAYPOST_";
+
+/// Maximum number of unknown keys that are named in warnings.
+const MAX_NAMED_KEYS: usize = 10;
+/// Maximum number of items of a list.
+const MAX_ITEMS: usize = 1_000;
 
 /// The key with the values of the tracked file that the user accepted.
 pub const ACCEPTED: &str = "config.accepted";
@@ -132,9 +137,18 @@ impl Config {
             home: variables.home(),
         };
         let mut config = Config { consent: Some(consent), ..Config::default() };
+        // Others can change the tracked file. Nothing in it stops a command, which may be the one that repairs it.
+        let shared = files.shared.as_deref().map_or(Ok(None), |file| parse(file, read_small_file(file)?));
+        let shared = shared.unwrap_or_else(|error| {
+            let why = error.full_message();
+            config
+                .warnings
+                .push(format!("all tracked settings are ignored: {}", why.lines().next().unwrap_or_default()));
+            None
+        });
         for (layer, file, document) in [
             (Layer::User, &files.user, read(&files.user)?),
-            (Layer::Shared, &files.shared, read(&files.shared)?),
+            (Layer::Shared, &files.shared, shared),
             (Layer::Private, &files.private, private),
         ] {
             if let (Some(file), Some(document)) = (file, document) {
@@ -190,6 +204,7 @@ impl Config {
     }
 
     fn read_table(&mut self, table: &Table, prefix: &str, layer: Layer, file: &Path) -> Result<()> {
+        let mut unknown = 0;
         for (part, item) in table {
             let name = if prefix.is_empty() { part.to_owned() } else { format!("{prefix}.{part}") };
             if let Some(key) = KEYS.iter().find(|key| key.name == name) {
@@ -200,8 +215,14 @@ impl Config {
                     ));
                     continue;
                 }
-                let value =
-                    value_of(key, item).map_err(|error| error.hint(format!("it is set in {}", file.display())))?;
+                let value = match value_of(key, item) {
+                    Ok(value) => value,
+                    Err(error) if layer == Layer::Shared => {
+                        self.ignore_shared(&name, file, error.hints().first().map_or("", String::as_str));
+                        continue;
+                    }
+                    Err(error) => return Err(error.hint(format!("it is set in {}", file.display()))),
+                };
                 let value = if layer == Layer::Shared { self.accepted(key, value, file) } else { Some(value) };
                 if let Some(value) = value {
                     self.set(key, value, layer, file.display().to_string());
@@ -210,13 +231,23 @@ impl Config {
                 && KEYS.iter().any(|key| key.name.starts_with(&format!("{name}.")))
             {
                 self.read_table(&inner, &name, layer, file)?;
-            } else {
+            } else if unknown == MAX_NAMED_KEYS {
+                self.warnings.push(format!("{} has more unknown keys", file.display()));
+                unknown += 1;
+            } else if unknown < MAX_NAMED_KEYS {
+                unknown += 1;
                 let near = nearest(&name, KEYS.iter().map(|key| key.name));
                 let advice = near.map(|near| format!("; did you mean {near}?")).unwrap_or_default();
                 self.warnings.push(format!("unknown key {name} in {}{advice}", file.display()));
             }
         }
         Ok(())
+    }
+
+    /// Warns about a value of the tracked file that is not valid.
+    fn ignore_shared(&mut self, name: &str, file: &Path, expected: &str) {
+        self.warnings
+            .push(format!("{name} in {} is ignored, because its value is not valid: {expected}", file.display()));
     }
 
     /// Returns the part of a value of the tracked file that stays inside the repository, or that the user accepted.
@@ -281,13 +312,15 @@ pub fn leads_outside(key: &Key, text: &str, root: Option<&Path>, home: Option<&P
     }
 }
 
-/// Reads a file. Returns none if it is missing.
+/// Reads a file of the user. Returns none if it is missing.
 pub(super) fn read(file: &Path) -> Result<Option<DocumentMut>> {
-    let text = match std::fs::read_to_string(file) {
-        Ok(text) => text,
-        Err(error) if matches!(error.kind(), ErrorKind::NotFound | ErrorKind::NotADirectory) => return Ok(None),
-        Err(error) => return Err(Error::unavailable(format!("cannot read {}", file.display())).because(error)),
-    };
+    parse(file, read_own_small_file(file)?)
+}
+
+fn parse(file: &Path, content: Option<Vec<u8>>) -> Result<Option<DocumentMut>> {
+    let Some(content) = content else { return Ok(None) };
+    let text = String::from_utf8(content)
+        .map_err(|error| Error::unavailable(format!("cannot read {}", file.display())).because(error))?;
     text.parse().map(Some).map_err(|error: toml_edit::TomlError| {
         Error::invalid(format!("{} is not TOML", file.display()))
             .because(error.to_string().trim_end())
@@ -311,7 +344,12 @@ fn value_of(key: &Key, item: &Item) -> Result<Value> {
         let items =
             item.as_array().and_then(|array| array.iter().map(|item| item.as_str().map(str::to_owned)).collect());
         let of = if key.kind == ValueKind::Paths { "paths" } else { "words" };
-        return items.map(Value::List).ok_or_else(|| wrong().hint(format!("it takes a list of {of}")));
+        let items: Vec<String> = items.ok_or_else(|| wrong().hint(format!("it takes a list of {of}")))?;
+        if items.len() > MAX_ITEMS {
+            let (name, number) = (key.name, items.len());
+            return Err(Error::invalid(format!("{name} has {number} entries, and at most {MAX_ITEMS} are allowed")));
+        }
+        return Ok(Value::List(items));
     }
     let text = item.as_str().ok_or_else(|| wrong().hint("it takes a string in quotes"))?;
     key.check(text)?;

@@ -22,7 +22,7 @@ use crate::merge_driver::ensure_driver;
 use crate::ops::issue::IssueContext;
 
 pub use sources::{project, sources};
-pub use waypost_import::issues::{Format, read};
+pub use waypost_import::issues::{Format, read, rename};
 
 /// Options of an import.
 #[derive(Clone, Copy, Debug)]

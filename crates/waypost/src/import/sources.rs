@@ -15,6 +15,8 @@ use crate::place::vcs_environment;
 const TASKMASTER: &[&str] = &[".taskmaster/tasks/tasks.json", "tasks/tasks.json", "tasks.json"];
 const BEADS: &[&str] =
     &[".beads/issues.jsonl", ".beads/beads.jsonl", "issues.jsonl", "beads.jsonl", ".waypost/issues.jsonl"];
+/// The tables of a backup of beads that belong to its issues.
+const BEADS_TABLES: &[&str] = &["dependencies.jsonl", "labels.jsonl", "comments.jsonl"];
 const BACKLOG: &[&str] = &["backlog", ".backlog", ""];
 /// Folders of Backlog.md with tasks.
 const BACKLOG_TASKS: &[&str] = &["tasks", "completed", "archive/tasks", "drafts", "archive/drafts"];
@@ -51,13 +53,15 @@ pub fn sources(
     }
     if !path.is_dir() {
         let (mut sources, format) = with_format(vec![source(path, &shown)?], format)?;
-        if format == Format::Backlog {
-            sources.extend(milestones_of(path.parent().unwrap_or(path))?);
+        match format {
+            Format::Backlog => sources.extend(milestones_of(path.parent().unwrap_or(path))?),
+            Format::Beads => sources.extend(tables_beside(path)?),
+            _ => {}
         }
         return Ok((sources, format));
     }
     match format {
-        Some(format @ (Format::Github | Format::Taskwarrior)) => {
+        Some(format @ (Format::Github | Format::Taskwarrior | Format::Csv)) => {
             Err(Error::invalid(format!("{shown} is a folder, but {format} is imported from a file")))
         }
         Some(format) => {
@@ -154,10 +158,31 @@ fn sources_in(dir: &Path, format: Format, ledger: Option<&Path>) -> Result<Vec<S
         }
         Format::Taskmaster => TASKMASTER,
         Format::Beads => BEADS,
-        Format::Github | Format::Taskwarrior | Format::VibeKanban => &[],
+        Format::Github | Format::Taskwarrior | Format::VibeKanban | Format::Csv => &[],
     };
     let found = files.iter().map(|name| (dir.join(name), name)).find(|(path, _)| path.is_file() && !is_own(path));
-    found.map(|(path, name)| source(&path, name)).into_iter().collect()
+    let Some((path, name)) = found else { return Ok(Vec::new()) };
+    let mut sources = vec![source(&path, name)?];
+    if format == Format::Beads {
+        sources.extend(tables_beside(&path)?);
+    }
+    Ok(sources)
+}
+
+/// Reads what a backup of beads has beside its issues: a file for each table.
+fn tables_beside(issues: &Path) -> Result<Vec<Source>> {
+    let dir = issues.parent().unwrap_or(issues);
+    if !BEADS_TABLES.iter().any(|table| dir.join(table).is_file()) {
+        return Ok(Vec::new());
+    }
+    let cannot = |error| Error::invalid(format!("cannot read {}", dir.display())).because(error);
+    let mut paths = Vec::new();
+    for entry in std::fs::read_dir(dir).map_err(cannot)? {
+        paths.push(entry.map_err(cannot)?.path());
+    }
+    paths.retain(|path| path != issues && path.is_file() && path.extension().is_some_and(|kind| kind == "jsonl"));
+    paths.sort();
+    paths.iter().map(|path| source(path, &path_text::name_of(path))).collect()
 }
 
 /// Reads the tasks, milestones and documents in a folder of Backlog.md.

@@ -83,7 +83,9 @@ fn commit_of(session: &mut Session, work: &TaskWork, from: &mut StartingWork) ->
         if commit.is_none() && workspaces::has_files(workspace) {
             let task =
                 session.read(ShowTask { task: work.task_id.to_string(), workflow: None, repository: None })?.task.task;
-            commit = workspaces::keep_result(workspace, &task.workflow_id)?;
+            let kept = workspaces::keep_result(workspace, &task.workflow_id, &task.name, work.is_live)?;
+            commit = kept.commit;
+            from.notes.extend(kept.note.map(|note| format!("task {}: {note}", work.task)));
         }
         from.sources.extend(workspaces::sources_of(workspace)?);
         let uncommitted = workspaces::count_uncommitted(workspace).unwrap_or_default();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use waypost_core::model::{SandboxMode, Strategy};
 use waypost_core::{Error, Result};
+use waypost_fs::PrivateDir;
 use waypost_workspace::sandbox::{self, Access, Confinement, Rule};
 use waypost_workspace::surroundings;
 use waypost_workspace::workspaces::Plan;
@@ -42,8 +43,7 @@ const SYSTEM: &[&str] = &[
 ];
 
 /// The devices that every program may use.
-const DEVICES: &[&str] =
-    &["/dev/full", "/dev/null", "/dev/ptmx", "/dev/pts", "/dev/random", "/dev/tty", "/dev/urandom", "/dev/zero"];
+const DEVICES: &[&str] = &["/dev/full", "/dev/null", "/dev/random", "/dev/urandom", "/dev/zero"];
 
 /// Tool chains and settings in the home directory. None of them usually has secrets: those of the same tools, such as
 /// `.cargo/credentials.toml` and `.config/git/credentials`, are beside them.
@@ -177,9 +177,11 @@ fn rules(session: &Session, dirs: &Dirs<'_>, command: &[String]) -> Result<Vec<R
     rules.add(Access::Read, dirs.socket);
     if let Some(plan) = dirs.plan {
         rules.add(Access::Read, &plan.mirror);
-        shared_repository(&mut rules, plan);
+        // What Waypost does there compares the work with that of the source.
+        rules.add(Access::Read, plan.git_dir.as_ref().map(|git| git.join("objects")));
+        shared_repository(&mut rules, plan)?;
     }
-    waypost_files(&mut rules, session)?;
+    owners_files(&mut rules, session, dirs);
     for (key, access) in [("jobs.sandbox_read", Access::Read), ("jobs.sandbox_write", Access::Write)] {
         for path in place.config.list(key) {
             rules.add(access, [expand(&path, &place.cwd, &place.variables)?]);
@@ -202,18 +204,17 @@ fn programs(path: Option<&OsStr>, home: &Path) -> Vec<PathBuf> {
     dirs.filter(|dir| dir.is_absolute() && !home.starts_with(dir)).collect()
 }
 
-/// Allows a workspace to use the repository that it shares with its source, except settings, hooks and Waypost's files.
-fn shared_repository(rules: &mut Rules, plan: &Plan) {
-    let Some(source) = &plan.source else { return };
+/// Allows a workspace to use the repository that it shares with its source, except settings and hooks.
+fn shared_repository(rules: &mut Rules, plan: &Plan) -> Result<()> {
+    let Some(source) = &plan.source else { return Ok(()) };
     let git_dirs = |git: &Path| ["objects", "refs", "logs", "lfs"].map(|name| git.join(name));
     match plan.strategy {
         Strategy::Worktree => {
             if let Some(git) = &plan.git_dir {
                 rules.add(Access::Read, [git]);
                 rules.add(Access::Write, git_dirs(git));
-                // The file names the part of the git directory that belongs to this worktree alone.
-                let link = std::fs::read_to_string(plan.workspace.join(".git")).unwrap_or_default();
-                rules.add(Access::Write, link.strip_prefix("gitdir: ").map(|dir| dir.trim_end().to_owned()));
+                // The part of the git directory that belongs to this worktree alone.
+                rules.add(Access::Write, sandbox::git_dir_of_worktree(&plan.workspace)?);
             }
             for dir in [".hg", ".sl"].map(|dir| source.join(dir)) {
                 rules.add(Access::Read, [&dir]);
@@ -229,23 +230,29 @@ fn shared_repository(rules: &mut Rules, plan: &Plan) {
         }
         Strategy::Clone | Strategy::Overlay | Strategy::Copy | Strategy::InPlace => {}
     }
+    Ok(())
 }
 
-/// Allows `way` to work in the job: with the ledger and the register of workspaces.
-fn waypost_files(rules: &mut Rules, session: &Session) -> Result<()> {
+/// Allows `way` in the job to read the owner's repository and ledger, and closes what belongs to Waypost alone: every private
+/// directory of the user, and the user's Waypost directory. The job's own directories may be in it.
+fn owners_files(rules: &mut Rules, session: &Session, dirs: &Dirs<'_>) {
     let place = &session.place;
+    let mut closed = Vec::new();
     if let Some((home, _)) = &place.home {
-        rules.add(Access::Read, ["config.toml", "machine", "registry"].map(|name| home.join(name)));
+        closed.extend(PrivateDir::all_of(home));
+        closed.push(home.clone());
     }
     if let Some(checkout) = &place.checkout {
-        rules.add(Access::Read, [&checkout.shared_dir, &checkout.worktree_private_dir]);
+        rules.add(Access::Read, [&checkout.shared_dir]);
         rules.add(Access::Read, &checkout.git_dir);
-        rules.add(Access::Read, [&*checkout.private_dir]);
-        rules.add(Access::Read, checkout.private_dir.proof()?);
         for root in checkout.root.iter().chain(&checkout.main_root) {
             let own = [DOT_DIR, ".git", ".jj", ".hg", ".sl"].map(|name| root.join(name));
             rules.add(Access::Read, own);
         }
+        closed.extend([checkout.private_dir.to_path_buf(), checkout.worktree_private_dir.clone()]);
     }
-    Ok(())
+    let ledger = place.ledger().and_then(|(ledger, _)| ledger.parent().map(Path::to_owned));
+    rules.add(Access::Read, ledger);
+    closed.retain(|path| path.exists() && !path.starts_with(dirs.dir));
+    rules.add(Access::Closed, closed);
 }

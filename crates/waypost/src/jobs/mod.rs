@@ -18,17 +18,19 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use waypost_core::id::{JobId, RepositoryId, WorktreeId};
 use waypost_core::model::{EventQuery, Job, JobStatus, ProcessIdentity, SandboxMode, Strategy};
-use waypost_core::op::{AddJobRecord, CancelJob, FinishJob, JobView, ListEvents, ListWorktrees, ShowJob, ShowTask};
+use waypost_core::op::{AddJobRecord, FinishJob, JobView, ListEvents, ListJobs, ListWorktrees, ShowJob, ShowTask};
 use waypost_core::work::base::{HEAD, PLAN};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, tree};
 use waypost_fs::create_private_dir;
-use waypost_workspace::{job_log, jobs as processes};
+use waypost_workspace::job_log;
+use waypost_workspace::jobs::{self as processes, SUPERVISOR_ARGUMENTS};
 
 pub use reap::recover_interrupted_work;
 pub use shared_log::read_stored;
 pub use socket::{JobSocket, Serve};
 pub(crate) use supervise::MACHINE_INTERVAL;
 pub use supervise::supervise;
+pub use waypost_workspace::jobs::is_of_job;
 
 use crate::bytes;
 use crate::environment::WAYPOST_DB;
@@ -243,7 +245,7 @@ pub(crate) fn check_settings(
 
 /// Returns the settings of a job.
 pub fn settings(job: &Job) -> Result<Settings> {
-    serde_json::from_value(job.settings.clone())
+    tree::decode(&job.settings)
         .map_err(|error| Error::damaged(format!("cannot read the settings of job {}", job.id)).because(error))
 }
 
@@ -269,8 +271,8 @@ pub fn launch(session: &Session, job: &JobView) -> Result<ProcessIdentity> {
     for flag in session.place.config_flags() {
         arguments.extend(["--config".into(), flag.into()]);
     }
-    let command: [OsString; 4] = ["-C".into(), session.place.cwd.clone().into(), "job".into(), "supervise".into()];
-    arguments.extend(command);
+    arguments.extend(["-C".into(), session.place.cwd.clone().into()]);
+    arguments.extend(SUPERVISOR_ARGUMENTS.map(OsString::from));
     arguments.push(job.job.id.as_str().into());
     // All users of the machine see the arguments of a process, and a URL can contain a password.
     let variables = [(WAYPOST_DB.into(), store_of(session))];
@@ -291,13 +293,18 @@ pub fn show(session: &mut Session, job: &str) -> Result<JobView> {
     session.call(ShowJob { job: job.to_owned() })
 }
 
-/// Cancels a job. A supervisor on this machine stops it at once, one on another machine within seconds.
-pub fn cancel(session: &mut Session, job: &str, reason: Option<String>) -> Result<JobView> {
-    let cancelled = session.call(CancelJob { job: job.to_owned(), reason })?;
-    if let Some(supervisor) = &cancelled.job.supervisor {
-        processes::terminate(supervisor);
+/// Tells the supervisors on this machine that their jobs were cancelled. One on another machine sees it within seconds, as one
+/// here would.
+pub(crate) fn stop_cancelled(session: &mut Session) {
+    match session.read(ListJobs::live()) {
+        Ok(live) => {
+            let cancelled = live.jobs.iter().filter(|view| view.job.cancelled_at.is_some());
+            cancelled.filter_map(|view| view.job.supervisor.as_ref()).for_each(|supervisor| {
+                processes::terminate(supervisor);
+            });
+        }
+        Err(error) => log::debug!("cannot list the cancelled jobs: {}", error.full_message()),
     }
-    Ok(cancelled)
 }
 
 /// Where the output of a job can be read.
@@ -325,6 +332,11 @@ pub fn job_and_log(session: &mut Session, job: &str) -> Result<(Job, LogPlace)> 
             }
             Err(Error::not_found(format!("the output of job {} is on {machine}", job.id))
                 .hint("way job show prints the last lines; jobs.shared_log there keeps the output for other machines"))
+        }
+        // A log that is rotated has no file for a moment, but an older one.
+        _ if job.started_at.is_some() && !log.exists() && !job_log::older(&log).exists() => {
+            Err(Error::not_found(format!("the output of job {} was deleted: {} is gone", job.id, log.display()))
+                .hint("way job show prints the last lines"))
         }
         _ => Ok((job, LogPlace::File(log))),
     }

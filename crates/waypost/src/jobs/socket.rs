@@ -15,6 +15,7 @@ use waypost_fs::create_private_dir;
 
 use super::records_dir;
 use crate::access::{Grant, Role};
+use crate::challenge::Challenge;
 use crate::place::Place;
 use crate::session::Session;
 use crate::sockets::short_path;
@@ -39,6 +40,12 @@ impl JobSocket {
     pub fn lookup(&self) -> impl Fn(&str) -> Option<Grant> + Send + Sync + 'static {
         let (grant, token_hash) = (self.grant.clone(), self.token_hash.clone());
         move |secret| is_equal(&hash(secret), &token_hash).then(|| grant.clone())
+    }
+
+    /// Returns a function that proves to a client that this server knows the token of the job.
+    pub fn prover(&self) -> impl Fn(&Challenge) -> Option<String> + Send + Sync + 'static {
+        let token_hash = self.token_hash.clone();
+        move |challenge| challenge.answer(&token_hash)
     }
 
     fn try_clone(&self) -> std::io::Result<JobSocket> {

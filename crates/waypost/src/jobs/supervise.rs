@@ -14,14 +14,17 @@ use waypost_core::op::{
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::{FileIdentity, create_private_dir, remove_tree, replace};
 use waypost_workspace::jobs::{self as processes, Ended, Hits, Running, Start};
-use waypost_workspace::sandbox::Confinement;
+use waypost_workspace::sandbox::{self, Confinement};
 
 use super::base::{self, Base};
 use super::confine;
 use super::shared_log::SharedLog;
 use super::socket::{Serve, Served};
 use super::{Settings, finish_operation, log_path, records_dir, settings, store_of};
+use crate::claims;
+use crate::environment::WAYPOST_SANDBOX;
 use crate::place::Location;
+use crate::registry;
 use crate::session::Session;
 use crate::signals::ShutdownSignal;
 use crate::tokens;
@@ -37,6 +40,10 @@ pub(crate) const MACHINE_INTERVAL: Duration = Duration::from_secs(30);
 const OUTPUT_TAIL_BYTES: u64 = 2000;
 /// Maximum time to retry recording the end of a job while the store is unavailable.
 const RECORD_TIMEOUT: Duration = Duration::from_mins(10);
+/// Maximum time to retry that after a shutdown signal: any other process can record the end.
+const RECORD_TIMEOUT_AFTER_SIGNAL: Duration = Duration::from_secs(2);
+/// How long repository and store must be gone until they count as deleted. A disk may be unmounted for a moment.
+const DELETED_AFTER: Duration = Duration::from_secs(3);
 /// Time until the next heartbeat of a task that the command finished itself.
 const FINISHED_TASK_INTERVAL: Duration = Duration::from_mins(1);
 /// Maximum size of the kept output, if the job has no limit.
@@ -84,13 +91,17 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
         Err(Stop::Failed(why)) => operation.error = Some(why),
         Err(Stop::WithCode(code, why)) => (operation.exit_code, operation.error) = (Some(code), Some(why)),
     }
-    if let Some(workspace) = dirs.as_ref().and_then(|dirs| dirs.workspace.as_ref()) {
-        operation.result = keep_result(session, &job.job, workspace);
+    operation.result = dirs.as_ref().and_then(|dirs| keep_result(session, &job.job, dirs));
+    if settings.is_in_sandbox()
+        && let Err(error) = claims::deliver_notices(session)
+    {
+        // Its changes of issues wait in the store, because no sandbox opens the ledger. The next change delivers them then.
+        log::warn!("{}", error.full_message());
     }
     let printed = super::tail(&log_path(session, &job.job.id)?, OUTPUT_TAIL_BYTES);
     let printed = String::from_utf8_lossy(&printed).replace('\0', "").trim_end().to_owned();
     operation.output = Some(printed).filter(|printed| !printed.is_empty());
-    let ended = record_end(session, &operation, dirs.as_ref().map(|dirs| dirs.dir.as_path()), log.as_mut())?;
+    let ended = record_end(session, &operation, dirs.as_ref().map(|dirs| dirs.dir.as_path()), &shutdown, log.as_mut())?;
     if let Some(temporary) = dirs.as_ref().map(|dirs| &dirs.temporary) {
         remove_temporary(temporary);
     }
@@ -219,21 +230,43 @@ fn ask(session: &mut Session, job: &Job, question: String) -> Result<()> {
 }
 
 /// Keeps the commit that a job leaves for the tasks that depend on its task, if it finished its task. The job does not
-/// fail because of that.
-fn keep_result(session: &mut Session, job: &Job, workspace: &Workspace) -> Option<String> {
+/// fail because of that. It says so if later tasks do not get the work.
+fn keep_result(session: &mut Session, job: &Job, dirs: &JobDirs) -> Option<String> {
     let kept = (|| {
         let Some(task) = &job.task_id else { return Ok(None) };
         let page = session.read(ShowTask { task: task.to_string(), workflow: None, repository: None })?;
         let is_finished = page.task.task.status == TaskStatus::Completed && page.task.epoch == job.epoch;
-        if is_finished { workspaces::keep_result(workspace, &page.task.task.workflow_id) } else { Ok(None) }
+        if !is_finished {
+            return Ok(None);
+        }
+        let has_commits = |workspace: &&Workspace| workspace.strategy != Strategy::Copy;
+        let Some(workspace) = dirs.workspace.as_ref().filter(has_commits) else {
+            let is_lost = dirs.workspace.is_some()
+                || workspaces::uncommitted_warning(session, Some(Strategy::Clone), None)?.is_some();
+            if is_lost {
+                let (name, dir) = (&page.task.task.name, dirs.dir.display());
+                let lost = "later tasks do not get what is not committed in a clone or a worktree";
+                warn(session, job, format!("the work of task {name} is in {dir} alone: {lost}"));
+            }
+            return Ok(None);
+        };
+        let kept = workspaces::keep_result(workspace, &page.task.task.workflow_id, &page.task.task.name, false)?;
+        if let Some(note) = kept.note {
+            warn(session, job, note);
+        }
+        Ok(kept.commit)
     })();
     kept.unwrap_or_else(|error: Error| {
-        let warning = format!("cannot keep its work for later tasks: {}", error.full_message());
-        if let Err(error) = note_job(session, job, |operation| operation.warning = Some(warning)) {
-            log::warn!("{}", error.full_message());
-        }
+        warn(session, job, format!("cannot keep its work for later tasks: {}", error.full_message()));
         None
     })
+}
+
+/// Adds a warning to a job, which goes on in any case.
+fn warn(session: &mut Session, job: &Job, warning: String) {
+    if let Err(error) = note_job(session, job, |operation| operation.warning = Some(warning)) {
+        log::warn!("{}", error.full_message());
+    }
 }
 
 fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut UpdateJob)) -> Result<()> {
@@ -284,7 +317,7 @@ fn variables(
     settings: &Settings,
     dirs: &JobDirs,
     (store, token): (OsString, &str),
-) -> Vec<(OsString, OsString)> {
+) -> Result<Vec<(OsString, OsString)>> {
     let mut all = session.place.variables.inherited(&settings.env);
     let job = &view.job;
     let mut set = |name: &str, value: OsString| {
@@ -298,6 +331,12 @@ fn variables(
     set("WAYPOST_TOKEN", token.into());
     if settings.is_in_sandbox() {
         set("TMPDIR", dirs.temporary.clone().into());
+        if let Some((home, _)) = &session.place.home
+            && let Some((registration, _)) = registry::find(home, &dirs.dir)?
+        {
+            let text = serde_json::to_string(&registration).map_err(|error| Error::internal(error.to_string()))?;
+            set(WAYPOST_SANDBOX, text.into());
+        }
     }
     set("WAYPOST_DB", store);
     if let Some(home) = &session.place.home {
@@ -315,7 +354,7 @@ fn variables(
     // Through the agent, a job could use keys that it cannot read.
     let is_named = settings.env.iter().any(|name| name == confine::SSH_AUTH_SOCK);
     all.retain(|(name, _)| is_named || !settings.is_in_sandbox() || name != confine::SSH_AUTH_SOCK);
-    all
+    Ok(all)
 }
 
 /// Runs the command until it ends or the supervisor ends it.
@@ -338,7 +377,7 @@ fn run(
     };
     let socket = needs_socket.then(|| Served::start(session, view, tokens::hash(token), serve)).transpose()?;
     let store = socket.as_ref().map_or_else(|| store_of(session), Served::address);
-    let variables = variables(session, view, settings, dirs, (store, token));
+    let variables = variables(session, view, settings, dirs, (store, token))?;
     let command = command(job, dirs);
     let confinement = confine(session, job, settings, (dirs, socket.as_ref()), &command)?;
     let mut running = processes::start(&Start {
@@ -373,9 +412,7 @@ fn run(
         Err(stop) => (running.end(grace, None)?, Err(stop)),
     };
     for warning in limit_warnings(settings, ended.hits, per_process) {
-        if let Err(error) = note_job(session, job, |operation| operation.warning = Some(warning)) {
-            log::warn!("{}", error.full_message());
-        }
+        warn(session, job, warning);
     }
     outcome
 }
@@ -406,6 +443,10 @@ fn confine(
     };
     let confinement = confine::confinement(session, settings, &own, command)?;
     if let Some(confinement) = &confinement {
+        if let Some(plan) = &plan {
+            let common_dir = plan.git_dir.as_deref().filter(|_| plan.strategy == Strategy::Worktree);
+            sandbox::record(&plan.workspace, common_dir, confinement)?;
+        }
         let detail = confine::describe(confinement)?;
         let is_unreachable = !confinement.network && session.is_served();
         note_job(session, job, |operation| {
@@ -466,6 +507,7 @@ fn watch(
     let mut next_heartbeat = began;
     let mut next_report = began + MACHINE_INTERVAL;
     let mut next_measure = began + MEASURE_INTERVAL;
+    let mut gone_since = None;
     loop {
         if let Some(ended) = running.wait(POLL_INTERVAL, shutdown)? {
             return Ok(ended);
@@ -479,7 +521,9 @@ fn watch(
                 return Err(Stop::Failed(format!("another process recorded that it is {}", now.job.status)));
             }
             Ok(_) => {}
-            Err(error) if is_deleted(session, &dirs.dir) => return Err(Stop::Failed(error.full_message())),
+            Err(error) if is_deleted(session, Some(&dirs.dir), &mut gone_since) => {
+                return Err(Stop::Failed(error.full_message()));
+            }
             // The store may be available again before the lease expires.
             Err(error) => log::warn!("{}", error.full_message()),
         }
@@ -555,13 +599,18 @@ fn set_result(operation: &mut FinishJob, ended: &Ended) {
     };
 }
 
-/// Returns whether both the directory of the store and the one that the job runs in were deleted. A store that is merely gone
-/// can be put back, but here nothing is left that it could describe.
-fn is_deleted(session: &Session, dir: &Path) -> bool {
+/// Returns whether the directory of the store has been gone for a while, with the repository or the directory that the job runs
+/// in: they were deleted. A store that is gone alone can be put back.
+fn is_deleted(session: &Session, dir: Option<&Path>, gone_since: &mut Option<Instant>) -> bool {
     let Location::Sqlite(store) = &session.choice.location else { return false };
     let is_gone =
         |path: &Path| path.symlink_metadata().is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound);
-    store.parent().is_some_and(is_gone) && is_gone(dir)
+    let repository = session.place.checkout.as_ref().map_or(&*session.place.cwd, |checkout| &*checkout.shared_dir);
+    if !store.parent().is_some_and(is_gone) || !(is_gone(repository) || dir.is_some_and(is_gone)) {
+        *gone_since = None;
+        return false;
+    }
+    gone_since.get_or_insert_with(Instant::now).elapsed() >= DELETED_AFTER
 }
 
 /// Records how a job ended, after the rest of its output. Retries while the store is unavailable.
@@ -569,9 +618,11 @@ fn record_end(
     session: &mut Session,
     operation: &FinishJob,
     dir: Option<&Path>,
+    shutdown: &ShutdownSignal,
     mut log: Option<&mut SharedLog>,
 ) -> Result<JobView> {
     let began = Instant::now();
+    let mut gone_since = None;
     loop {
         let stored = log.as_mut().map_or(Ok(()), |log| log.finish(session)).or_else(|error| {
             let is_final = error.kind() != Kind::Unavailable;
@@ -583,11 +634,12 @@ fn record_end(
         match stored.and_then(|()| session.write(operation.clone())) {
             Err(error)
                 if error.kind() == Kind::Unavailable
-                    && began.elapsed() < RECORD_TIMEOUT
-                    && !dir.is_some_and(|dir| is_deleted(session, dir)) =>
+                    && began.elapsed()
+                        < if shutdown.count() > 0 { RECORD_TIMEOUT_AFTER_SIGNAL } else { RECORD_TIMEOUT }
+                    && !is_deleted(session, dir, &mut gone_since) =>
             {
                 log::warn!("{}", error.full_message());
-                let _ = session.wait(u64::MAX, POLL_INTERVAL);
+                shutdown.wait(POLL_INTERVAL);
             }
             outcome => return outcome,
         }
@@ -597,14 +649,9 @@ fn record_end(
 /// Measures the workspace of an ended job and removes it if the settings say so. If it stays, the job gets a warning and
 /// does not fail.
 fn clean_up(session: &mut Session, job: &Job, workspace: &Workspace, settings: &Settings) {
-    let warn = |session: &mut Session, warning: String| {
-        if let Err(error) = note_job(session, job, |operation| operation.warning = Some(warning)) {
-            log::warn!("{}", error.full_message());
-        }
-    };
     let workspace = match workspaces::find(session, workspace.id.as_str()) {
         Ok(found) => found.workspace,
-        Err(error) => return warn(session, error.full_message()),
+        Err(error) => return warn(session, job, error.full_message()),
     };
     if let Err(error) = workspaces::measure(session, &workspace) {
         log::warn!("{}", error.full_message());
@@ -614,8 +661,8 @@ fn clean_up(session: &mut Session, job: &Job, workspace: &Workspace, settings: &
     }
     match workspaces::clean_up(session, &workspace) {
         Ok(None) => {}
-        Ok(Some(why)) => warn(session, format!("its workspace stays: {why}")),
-        Err(error) => warn(session, format!("cannot remove its workspace: {}", error.full_message())),
+        Ok(Some(why)) => warn(session, job, format!("its workspace stays: {why}")),
+        Err(error) => warn(session, job, format!("cannot remove its workspace: {}", error.full_message())),
     }
 }
 

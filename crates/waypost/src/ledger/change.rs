@@ -7,7 +7,7 @@ use waypost_core::ledger::issue::Issue;
 use waypost_core::ledger::vocabulary::DependencyKind;
 use waypost_core::model::{News, Notice};
 use waypost_core::redact::Secrets;
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, limits, tree};
 
 use super::Edit;
 
@@ -61,14 +61,16 @@ impl From<Edit> for New {
 }
 
 impl Change {
-    /// Returns the change without secrets.
+    /// Returns the change without secrets. Refuses one that exceeds the limits of requests: all changes that a caller makes
+    /// come here, on every surface.
     pub(crate) fn redacted(&self, secrets: &Secrets) -> Result<Cow<'_, Change>> {
         let cannot = |error| Error::internal("a change is not JSON").because(error);
         let mut json = serde_json::to_value(self).map_err(cannot)?;
+        limits::check(&json)?;
         if !secrets.redact_json(&mut json, &[]) {
             return Ok(Cow::Borrowed(self));
         }
-        serde_json::from_value(json).map(Cow::Owned).map_err(cannot)
+        tree::decode(&json).map(Cow::Owned).map_err(cannot)
     }
 
     /// Returns the change that a notice makes to its issue; None if the issue has another assignee by now.
@@ -135,10 +137,11 @@ impl Change {
         matches!(self, Change::Forced(_) | Change::Release(_, true))
     }
 
-    /// Returns the issue of a change that decides whether and how work on it continues. While an agent holds that issue, only
-    /// that agent may make the change. Every agent may comment, label and connect issues.
-    pub fn of_holder(&self) -> Option<&str> {
+    /// Returns the issue of a change that only the agent may make that holds the issue, while there is one: whether and how
+    /// work on it continues, and for other agents also what it says. People may change that, and every agent may comment.
+    pub fn of_holder(&self, by_agent: bool) -> Option<&str> {
         match self {
+            Change::Update(id, _) | Change::Depend(id, ..) | Change::Undepend(id, ..) if by_agent => Some(id),
             Change::Close(id, _) | Change::Reopen(id) | Change::Delete(id, _) | Change::Release(id, false) => Some(id),
             Change::Update(id, edit) if edit.status.is_some() => Some(id),
             _ => None,

@@ -1,10 +1,12 @@
 //! The issues of a repository, and changes to them.
 
 mod change;
+mod fetched;
+mod pruned;
 mod transaction;
 
 use std::cell::Cell;
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -16,25 +18,25 @@ use waypost_core::engine;
 use waypost_core::ledger::audit::{Audit, audit};
 use waypost_core::ledger::change::{self as rules, Author};
 use waypost_core::ledger::document::Document;
-use waypost_core::ledger::ready::Reason;
-use waypost_core::ledger::vocabulary::{Category, Statuses, Terms};
+use waypost_core::ledger::vocabulary::{Category, Pruned, Statuses, Terms};
 use waypost_core::model::{DeferredChanges, Notice};
 use waypost_core::op::{DeferChanges, ListNotices};
 use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
-use waypost_ledger::{Index, LedgerFile, LedgerLocks, Ledgers};
+use waypost_fs::Stamp;
+use waypost_ledger::{Draft, Index, LedgerFile, LedgerLocks, Ledgers};
 
 use crate::environment::Variables;
 use crate::forks;
-use crate::history::find_in_history;
 use crate::homes;
 use crate::lazy_session::LazySession;
-use crate::place::{Place, ledger_in, separate_ledger};
+use crate::place::{LEDGERS, Place, ledger_in, separate_ledger};
 use crate::repos::{Repo, Repos, Route, check_inside, is_declared_contributor};
 use crate::session::Warnings;
 use crate::system::{SystemEntropy, clock};
 
 pub use change::{Change, New};
+use fetched::Fetched;
 pub use transaction::Transaction;
 use transaction::{Names, RepeatableEntropy};
 pub use waypost_core::ledger::change::Edit;
@@ -45,9 +47,6 @@ pub use waypost_ledger::{Counts, Filter, IndexedIssue, Range, Sort, Summary};
 
 /// How long a change retries after another command moved its issue to another ledger.
 const MOVE_TIMEOUT: Duration = Duration::from_secs(10);
-
-/// Maximum number of missing issues to search for in the history, because each search is slow.
-const MAX_HISTORY_SEARCHES: usize = 50;
 
 /// The issues of a repository.
 ///
@@ -96,6 +95,12 @@ pub struct Ledger {
     ready: Mutex<Option<Ready>>,
     /// Notices that the ledgers' files have not received yet. Queries answer as if they had.
     notices: Mutex<Vec<Notice>>,
+    /// What a contributor fetched and did not pull yet.
+    fetched: Mutex<Fetched>,
+    /// The revision of the index in which missing blockers were searched for last.
+    searched: Mutex<Option<u64>>,
+    /// Whether queries may leave files.
+    writes_index: bool,
 }
 
 /// The ledgers to open, for callers who do not use the repository's configuration.
@@ -140,10 +145,13 @@ pub(crate) struct Applied {
 struct Ready {
     issues: Arc<[Issue]>,
     /// The state of the ledgers that the issues were read from.
-    state: u64,
+    state: State,
     /// From this time on the cache is stale even if no ledger changed.
     until: Option<Timestamp>,
 }
+
+/// Changes whenever the answer of a query may change: of the index, and of what was fetched.
+type State = (u64, Option<Stamp>);
 
 impl Ledger {
     /// Opens the ledgers that the configuration of a path's repository names.
@@ -196,6 +204,14 @@ impl Ledger {
         let mut warnings = repos.unreachable;
         warnings.extend(forks::check(place)?);
         warnings.extend(homes::hidden_issues(place)?);
+        let in_dolt = repos.all.iter().filter(|repo| repo.is_in_dolt());
+        warnings.extend(in_dolt.map(|repo| {
+            format!(
+                "beads keeps the issues of {} in Dolt; they are shown as it last exported them, and cannot be changed here: \
+                 way import beads takes them over",
+                repo.root.display()
+            )
+        }));
         Ok((Ledger::with_repos(place, repos.all, only, route, is_configured)?, warnings))
     }
 
@@ -231,7 +247,7 @@ impl Ledger {
         }
         let index = private_dir.join(index_name(place, &files, is_configured));
         let ledgers = Ledgers::new(files, index, terms(place));
-        Ok(Ledger {
+        let ledger = Ledger {
             ledgers: if writes_index { ledgers } else { ledgers.keeping_index() },
             repos,
             only,
@@ -242,7 +258,13 @@ impl Ledger {
             key: None,
             ready: Mutex::new(None),
             notices: Mutex::default(),
-        })
+            fetched: Mutex::default(),
+            searched: Mutex::default(),
+            writes_index,
+        };
+        let past = ledger.past();
+        ledger.terms().pruned.add(past.closed());
+        Ok(ledger)
     }
 
     /// Sets an idempotency key: a repeated addition of an issue or comment with the same key adds no second one.
@@ -279,6 +301,17 @@ impl Ledger {
     /// Runs queries on an up-to-date index. All queries of `read` see one snapshot; `read` is called again if the index
     /// turns out to be damaged. `read` must not use this ledger, which is locked meanwhile.
     pub fn with_index<T>(&self, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
+        let missing = self.read_index(|index| match self.unknown_blockers(index)? {
+            missing if missing.is_empty() => read(index).map(Ok),
+            missing => Ok(Err(missing)),
+        })?;
+        missing.or_else(|missing| {
+            self.learn_pruned(missing);
+            self.read_index(read)
+        })
+    }
+
+    fn read_index<T>(&self, mut read: impl FnMut(&Index) -> Result<T>) -> Result<T> {
         let read = |index: &Index| {
             index.narrow(self.only);
             let answer = read(index);
@@ -286,12 +319,21 @@ impl Ledger {
             answer
         };
         let notices = self.notices.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        if notices.is_empty() {
+        let (fetched, project) = (self.fetched_records(), self.protected().unwrap_or_default());
+        if notices.is_empty() && fetched.is_empty() {
             return self.ledgers.with_index(self.now(), read);
         }
         let edited = |index: &Index| {
-            let edited = notices.iter().map(|notice| self.noticed(index, notice));
-            Ok(edited.collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+            let mut edited = Vec::new();
+            for record in fetched.iter() {
+                if self.is_news(index, project, record)? {
+                    edited.push((record.clone(), project));
+                }
+            }
+            for notice in &notices {
+                edited.extend(self.noticed(index, notice)?);
+            }
+            Ok(edited)
         };
         self.ledgers.with_edited_index(self.now(), edited, read)
     }
@@ -306,6 +348,10 @@ impl Ledger {
     /// Returns the record that an issue gets by a notice, and the number of its ledger. None if the notice changes nothing.
     fn noticed(&self, index: &Index, notice: &Notice) -> Result<Option<(Record, usize)>> {
         let Some(IndexedIssue { issue, mut record, ledger, .. }) = index.get(&notice.issue)? else { return Ok(None) };
+        if self.protected() == Some(ledger) && issue.visibility() == Visibility::Canonical {
+            // Delivering it will be refused.
+            return Ok(None);
+        }
         let author = Author { name: &notice.actor, now: notice.created_at };
         let statuses = &self.terms().statuses;
         let change = match Change::of_notice(notice, &issue) {
@@ -321,7 +367,7 @@ impl Ledger {
     pub fn ready(&self) -> Result<Arc<[Issue]>> {
         let now = self.now();
         let mut cache = self.ready.lock().unwrap_or_else(PoisonError::into_inner);
-        let state = self.ledgers.state();
+        let state = self.state();
         if let Some(ready) = cache.as_ref()
             && state == Some(ready.state)
             && ready.until.is_none_or(|until| now < until)
@@ -332,8 +378,13 @@ impl Ledger {
             let issues = index.ready(now, None)?.iter().map(|summary| index.issue(summary)).collect::<Result<_>>()?;
             Ok((issues, index.next_wake_time(now)?))
         })?;
-        *cache = self.ledgers.state().map(|state| Ready { issues: Arc::clone(&issues), state, until });
+        *cache = self.state().map(|state| Ready { issues: Arc::clone(&issues), state, until });
         Ok(issues)
+    }
+
+    fn state(&self) -> Option<State> {
+        let fetched = self.protected().and_then(|number| Stamp::of_path(&self.repos[number].fetched_file()).ok()?);
+        Some((self.ledgers.state()?, fetched))
     }
 
     /// Returns the issues that match a filter.
@@ -448,7 +499,16 @@ impl Ledger {
         dry_run: bool,
         fence: &impl Fn(&[String]) -> Result<()>,
     ) -> Result<Applied> {
-        let pruned = self.pruned_blockers(changes)?;
+        let opens = |change: &Change| match change.plain() {
+            Change::Reopen(_) | Change::Claim(_) => true,
+            Change::Update(_, edit) => edit.status.is_some(),
+            _ => false,
+        };
+        if changes.iter().any(|(_, change)| opens(change)) {
+            // A blocker may have been pruned.
+            self.with_index(|_| Ok(()))?;
+        }
+        let by_agent = self.place.agent().is_some();
         let Applied { mut records, mut over } = Applied::default();
         let mut names = Names::default();
         retry_moved(|moved| {
@@ -463,16 +523,14 @@ impl Ledger {
                         transaction.discard();
                     }
                     transaction.names.clone_from(&names);
-                    let of_holder = group.clone().filter_map(|(_, change)| change.of_holder());
+                    let of_holder = group.clone().filter_map(|(_, change)| change.of_holder(by_agent));
                     let of_holder: Vec<String> = of_holder.filter_map(|id| transaction.find(id).ok()).collect();
                     if !of_holder.is_empty() {
                         fence(&of_holder)?;
                     }
                     over.extend(group.clone().filter_map(|(_, change)| transaction.closed_already(change)));
-                    let apply = |(place, change): &(&str, &Change)| {
-                        transaction.remove_pruned_blockers(change, &pruned)?;
-                        transaction.apply(change).map_err(|error| at(place, error))
-                    };
+                    let apply =
+                        |(place, change): &(&str, &Change)| transaction.apply(change).map_err(|error| at(place, error));
                     let done = group.clone().map(apply).collect::<Result<Vec<Record>>>();
                     moved.set(transaction.is_elsewhere());
                     Ok((done?, transaction.names.clone()))
@@ -505,6 +563,7 @@ impl Ledger {
             waiting
         };
         let key = self.key.clone().unwrap_or_else(|| engine::own_key(&mut SystemEntropy));
+        let by_agent = self.place.agent().is_some();
         // Nothing is written: the transaction is discarded.
         let mut over = BTreeSet::new();
         let locks = LedgerLocks::acquire(&[&self.ledgers.files()[number]])?;
@@ -517,7 +576,7 @@ impl Ledger {
                     let _ = transaction.apply(change);
                 }
             }
-            let of_holder = changes.iter().filter_map(|(_, change)| change.of_holder());
+            let of_holder = changes.iter().filter_map(|(_, change)| change.of_holder(by_agent));
             let of_holder: Vec<String> = of_holder.filter_map(|id| transaction.find(id).ok()).collect();
             if !of_holder.is_empty() {
                 fence(&of_holder)?;
@@ -542,19 +601,24 @@ impl Ledger {
         Ok(Applied { records: records.into_iter().map(|record| (record, number)).collect(), over })
     }
 
-    /// Makes deferred changes in the first ledger, as one transaction, if `is_current` still holds under its lock. If an
-    /// earlier call made them and was not confirmed, nothing happens: newer changes stay.
+    /// Makes deferred changes in the first ledger, as one transaction, if they still wait and their author may make them.
+    /// `fence` decides both under the ledger's lock: it returns whether they wait, and refuses those of issues that are
+    /// restricted to their holder. If an earlier call made them and was not confirmed, nothing happens: newer changes stay.
     pub(crate) fn apply_deferred(
         &self,
         deferred: &DeferredChanges,
-        mut is_current: impl FnMut() -> Result<bool>,
+        by_agent: bool,
+        mut fence: impl FnMut(&[String]) -> Result<bool>,
     ) -> Result<bool> {
         let changes = decode(&deferred.changes)?;
         self.transaction_in(0, |transaction| {
-            if !is_current()? {
+            let is_made = self.ledgers.files()[0].has_written(&deferred.key)?;
+            let of_holder = changes.iter().filter(|_| !is_made).filter_map(|change| change.of_holder(by_agent));
+            let of_holder: Vec<String> = of_holder.filter_map(|id| transaction.find(id).ok()).collect();
+            if !fence(&of_holder)? {
                 return Ok(false);
             }
-            if self.ledgers.files()[0].has_written(&deferred.key)? {
+            if is_made {
                 return Ok(true);
             }
             transaction.draft().record_as(&deferred.key);
@@ -569,39 +633,6 @@ impl Ledger {
     /// Forgets deferred changes that the store has no longer.
     pub(crate) fn forget_deferred(&self, deferred: &DeferredChanges) -> Result<()> {
         self.ledgers.files()[0].forget_written(&deferred.key)
-    }
-
-    /// Returns the blockers of issues to be opened that were closed before they were pruned.
-    ///
-    /// At pruning time no open issue waits for a pruned one. But a closed issue that waits for it may be reopened, or another
-    /// clone reopened it meanwhile.
-    fn pruned_blockers(&self, changes: &[(&str, &Change)]) -> Result<HashSet<String>> {
-        let opened: Vec<&str> = changes.iter().filter_map(|(_, change)| opened(change)).collect();
-        if opened.is_empty() {
-            return Ok(HashSet::new());
-        }
-        let missing = self.with_index(|index| {
-            let mut missing = BTreeSet::new();
-            for id in &opened {
-                let Ok(id) = index.find(id) else { continue };
-                let reasons = index.obstacles(&id, self.now())?;
-                missing.extend(reasons.into_iter().filter_map(|reason| match reason {
-                    Reason::Unresolved(blocker) => Some(blocker),
-                    _ => None,
-                }));
-            }
-            Ok(missing)
-        })?;
-        let mut missing: Vec<String> = missing.into_iter().take(MAX_HISTORY_SEARCHES).collect();
-        missing.retain(|id| self.repos.iter().any(|repo| self.was_closed(repo, id)));
-        Ok(missing.into_iter().collect())
-    }
-
-    /// Returns whether the history shows that an issue was closed when it left a ledger.
-    fn was_closed(&self, repo: &Repo, id: &str) -> bool {
-        let found = self.place_at(&repo.worktree()).and_then(|place| find_in_history(&place, id));
-        let issue = found.ok().flatten().and_then(|(record, _)| Issue::read(&record));
-        issue.is_some_and(|(issue, _)| self.terms().statuses.category(&issue.status).is_over())
     }
 
     /// Returns the number of the ledger for each change.
@@ -622,7 +653,7 @@ impl Ledger {
             for (place, change) in changes {
                 let owner = |id: &str| match id.strip_prefix('$') {
                     Some(name) => Ok(names.get(name).copied()),
-                    None => index.summary(&index.find(id)?).map(|summary| summary.map(|summary| summary.ledger)),
+                    None => self.changed_copy(index, &index.find(id)?),
                 };
                 let number = match change.plain() {
                     Change::Add(new) => self.home_of(new, owner),
@@ -649,6 +680,26 @@ impl Ledger {
             }
             Ok(numbers)
         })
+    }
+
+    /// Returns the number of the ledger whose copy of an issue the user changes: the one that counts, or the planning's as long
+    /// as the project's is the user's own proposal.
+    fn changed_copy(&self, index: &Index, id: &str) -> Result<Option<usize>> {
+        let Some(counting) = index.get(id)? else { return Ok(None) };
+        if self.may_write(counting.ledger) || counting.issue.visibility() != Visibility::Proposed {
+            return Ok(Some(counting.ledger));
+        }
+        for number in (0..self.repos.len()).filter(|number| self.may_write(*number)) {
+            let Some(planned) = index.in_ledger(id, number)? else { continue };
+            if planned.record == counting.record {
+                return Ok(Some(number));
+            }
+            if planned.issue.visibility() == Visibility::Proposed {
+                return Err(Error::conflict(format!("the project's copy of issue {id} has changes that yours lacks"))
+                    .hint(format!("to merge them: way propose {id}")));
+            }
+        }
+        Ok(Some(counting.ledger))
     }
 
     /// Returns the number of the ledger for a new issue: the named one, else that of its parent or of the issue it was
@@ -720,7 +771,7 @@ impl Ledger {
         if self.repos.len() == 1 {
             Ok(0)
         } else {
-            self.with_index(|index| index.get_by_prefix(id)).map(|entry| entry.ledger)
+            self.with_index(|index| Ok(self.changed_copy(index, &index.find(id)?)?.unwrap_or(self.route.number)))
         }
     }
 
@@ -762,8 +813,20 @@ impl Ledger {
         self.transaction_under(&locks, number, change)
     }
 
-    /// Fails if a ledger is a workspace's copy of one that cannot be reached.
+    /// Fails if a ledger is a workspace's copy of one that cannot be reached, or a copy that beads makes of its database.
     fn require_reachable(&self, number: usize) -> Result<()> {
+        let repo = &self.repos[number];
+        if repo.is_in_dolt() {
+            let (beads, root) = (repo.root.join(".beads"), repo.root.display());
+            return Err(Error::refused(format!(
+                "beads keeps the issues of {root} in Dolt and rewrites its file from there, so a change here would be lost"
+            ))
+            .hint(if ledger_in(&repo.root).1 {
+                format!("take them over: bd export -o {0}/issues.jsonl; way import beads {0}/issues.jsonl", beads.display())
+            } else {
+                "take them over: bd export -o all.jsonl; way import beads all.jsonl".to_owned()
+            }));
+        }
         let Some(reason) = &self.repos[number].unreachable else { return Ok(()) };
         Err(Error::unavailable("the ledger cannot be reached, and the workspace's copy of it is never changed")
             .because(reason)
@@ -776,18 +839,35 @@ impl Ledger {
         self.require_reachable(number)
     }
 
-    /// Fails if the user's role does not allow to write a ledger.
+    /// Fails if the user's role does not allow to write a ledger: a contributor changes a project's ledger only if it has
+    /// private issues of theirs, and only those, which [`Ledger::require_own_changes`] checks.
     fn require_role(&self, number: usize) -> Result<()> {
-        if number != 0 || !self.route.is_protected {
+        if self.protected() == Some(number) && self.private_issues()?.is_empty() {
+            return Err(self.role_error());
+        }
+        Ok(())
+    }
+
+    /// Returns the ids of a contributor's private issues in the project's ledger.
+    pub(crate) fn private_issues(&self) -> Result<Vec<String>> {
+        self.protected().map_or(Ok(Vec::new()), |number| forks::private_issues(&self.repos[number]))
+    }
+
+    /// Fails if a contributor changes other issues of the project's ledger than their private ones.
+    fn require_own_changes(&self, number: usize, draft: &Draft<'_>) -> Result<()> {
+        if self.protected() != Some(number) || draft.changed().next().is_none() {
             return Ok(());
         }
-        Err(Error::refused(format!(
-            "you may not write the ledger of {}: {}",
-            self.repos[0].path().display(),
-            self.route.because
-        ))
-        .hint("propose an issue instead: way propose ID")
-        .hint("if you maintain it: way config set role maintainer"))
+        let committed = forks::Committed::of(&self.repos[number])?;
+        let is_own = |was: Option<&Record>| was.is_some_and(|was| committed.lacks(was));
+        if draft.changed().all(|(_, was)| is_own(was)) { Ok(()) } else { Err(self.role_error()) }
+    }
+
+    fn role_error(&self) -> Error {
+        let (path, because) = (self.repos[0].path().display(), &self.route.because);
+        Error::refused(format!("you may not write the ledger of {path}: {because}"))
+            .hint("propose an issue instead: way propose ID")
+            .hint("if you maintain it: way config set role maintainer")
     }
 
     /// Returns the visibility of new issues in a ledger, if it is restricted.
@@ -795,8 +875,7 @@ impl Ledger {
         (self.route.is_private && number == self.route.number).then_some(Visibility::Local)
     }
 
-    /// Makes several changes of one ledger atomically, under a lock that the caller holds. The caller checks that the user
-    /// may write it.
+    /// Makes several changes of one ledger atomically, under a lock that the caller holds.
     pub(crate) fn transaction_under<T>(
         &self,
         locks: &LedgerLocks,
@@ -813,7 +892,9 @@ impl Ledger {
             let terms = self.ledgers.terms();
             let mut transaction = Transaction::new(draft, terms, repo, visibility, author, entropy.clone());
             transaction.key.clone_from(&self.key);
-            change(&mut transaction)
+            let answer = change(&mut transaction)?;
+            self.require_own_changes(number, transaction.draft())?;
+            Ok(answer)
         })
     }
 
@@ -904,15 +985,6 @@ fn retry_moved<T>(mut attempt: impl FnMut(&Cell<bool>) -> Result<T>) -> Result<T
     }
 }
 
-/// Returns the issue that a change may reopen.
-pub(super) fn opened(change: &Change) -> Option<&str> {
-    match change.plain() {
-        Change::Reopen(id) | Change::Claim(Some(id)) => Some(id),
-        Change::Update(id, edit) if edit.status.is_some() => Some(id),
-        _ => None,
-    }
-}
-
 /// Adds the position in the input to an error, if it is known.
 fn at(place: &str, error: Error) -> Error {
     if place.is_empty() { error } else { error.within(place) }
@@ -924,7 +996,8 @@ pub(crate) fn place_of(path: &Path, actor: Option<String>) -> Result<Place> {
 
 /// Returns the file name of an index. Other sets of ledgers, for example those of another branch, have their own index.
 fn index_name(place: &Place, files: &[LedgerFile], is_configured: bool) -> String {
-    let is_home = place.home_worktree.as_deref().is_some_and(|home| files[0].path() == ledger_in(home).0)
+    let is_in = |home: &Path| LEDGERS.iter().any(|name| files[0].path() == home.join(name));
+    let is_home = place.home_worktree.as_deref().is_some_and(is_in)
         || place.checkout.as_ref().is_some_and(|checkout| files[0].path() == separate_ledger(checkout));
     if is_configured && is_home {
         return "index.db".to_owned();
@@ -950,6 +1023,7 @@ fn terms(place: &Place) -> Terms {
     Terms {
         statuses: Statuses::with_custom(custom),
         ignore_unresolved: place.config.text("ready.unresolved").as_deref() == Some("ignore"),
+        pruned: Pruned::default(),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Atomic changes to issues.
 
 use std::cell::OnceCell;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
 use waypost_core::id::Entropy;
@@ -14,7 +14,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result};
 use waypost_ledger::{Draft, Index, IndexedIssue};
 
-use super::{Change, Edit, New, Record, Visibility, opened};
+use super::{Change, Edit, New, Record, Visibility};
 use crate::repos::Repo;
 use crate::system::SystemEntropy;
 
@@ -140,16 +140,6 @@ impl<'a, 'b> Transaction<'a, 'b> {
         self.terms.statuses.category(&entry.issue.status).is_over().then_some(entry.issue.id)
     }
 
-    /// Removes dependencies on pruned issues from an issue that a change may reopen.
-    pub(super) fn remove_pruned_blockers(&mut self, change: &Change, pruned: &HashSet<String>) -> Result<()> {
-        let Some(Ok(id)) = opened(change).map(|id| self.find(id)) else { return Ok(()) };
-        let Some(entry) = self.issues().get(&id)? else { return Ok(()) };
-        for blocker in entry.issue.blockers().filter(|blocker| pruned.contains(*blocker)) {
-            self.undepend(&id, blocker, Some(DependencyKind::Blocks))?;
-        }
-        Ok(())
-    }
-
     /// Returns the prefix of new ids: the configured one, else that of the ledger's records, else the repository's.
     fn prefix(&self) -> Result<&str> {
         if let Some(known) = self.prefix.get() {
@@ -200,9 +190,11 @@ impl<'a, 'b> Transaction<'a, 'b> {
             }
         }
         let mut record = change::create(&id, &edit, &self.terms.statuses, self.author)?;
-        for blocker in &new.blocked_by {
-            change::depend(&mut record, &self.find(blocker)?, DependencyKind::Blocks, self.author)?;
-        }
+        let named: BTreeSet<&String> = new.blocked_by.iter().collect();
+        let found = named.into_iter().map(|blocker| Ok((blocker, self.find(blocker)?)));
+        let found = found.collect::<Result<HashMap<&String, String>>>()?;
+        let blockers: Vec<String> = new.blocked_by.iter().filter_map(|blocker| found.get(blocker).cloned()).collect();
+        change::depend_on_all(&mut record, &blockers, DependencyKind::Blocks, self.author)?;
         if let Some(origin) = &new.discovered_from {
             change::depend(&mut record, &self.find(origin)?, DependencyKind::DiscoveredFrom, self.author)?;
         }
@@ -437,7 +429,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
 
     /// Returns whether an issue is a part of another, at any depth.
     fn is_part_of(&self, part: &str, whole: &str) -> bool {
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         let mut above = self.issues().facts(part).and_then(|facts| facts.parent_id.clone());
         while let Some(id) = above.take().filter(|id| seen.insert(id.clone())) {
             if id == whole {
@@ -453,7 +445,7 @@ impl<'a, 'b> Transaction<'a, 'b> {
             return Err(Error::conflict("they would be parts of each other").because(cycle::describe(&cycle)));
         }
         let mut above = Some(whole.to_owned());
-        let mut seen = std::collections::BTreeSet::new();
+        let mut seen = BTreeSet::new();
         while let Some(id) = above.take().filter(|id| seen.insert(id.clone())) {
             let Some(facts) = self.issues().facts(&id) else { break };
             if facts.blockers.iter().any(|blocker| blocker == part) {

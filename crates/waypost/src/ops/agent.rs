@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use waypost_core::Result;
-use waypost_core::escape::quoted;
+use waypost_core::escape::{quoted, word};
 use waypost_core::op::{Access, Effect, IntroduceAgent, JobAccess, Operation};
 use waypost_core::work::context::Context;
 use waypost_ledger::{Index, Summary};
@@ -71,6 +71,6 @@ fn ready_issues(cx: &mut AppContext<'_>, repo: Option<&str>) -> Result<Vec<Strin
     let read = |index: &Index| claims::ready(index, &ledger, &held, &[], Some(MAX_READY_ISSUES + 1).into());
     let (found, warnings) = read_index(&ledger, read)?;
     cx.warnings.extend(warnings);
-    let line = |issue: &Summary| quoted(&format!("{}, priority {}", issue.id, issue.priority), &issue.title);
+    let line = |issue: &Summary| quoted(&format!("{}, priority {}", word(&issue.id), issue.priority), &issue.title);
     Ok(found.iter().map(line).collect())
 }

@@ -8,8 +8,9 @@ use waypost_core::layout::{Graph, Layout, Place};
 use waypost_core::ledger::vocabulary::{Category, DependencyKind};
 use waypost_core::model::TaskStatus;
 use waypost_core::op::{Effect, Operation, ShowWorkflow, WorkflowPage};
+use waypost_core::work::plan::MAX_TASKS;
 use waypost_core::work::view::TaskView;
-use waypost_core::{Kind, Result};
+use waypost_core::{Error, Kind, Result};
 use waypost_ledger::Index;
 
 use super::issue::IssueContext;
@@ -18,6 +19,9 @@ use crate::session::Session;
 
 /// All operations on graphs.
 pub static TABLE: &[AppEntry] = &[AppEntry::of::<ShowGraph>()];
+
+/// Maximum number of nodes of a graph: the number of tasks that a plan may have.
+const MAX_NODES: usize = MAX_TASKS;
 
 /// Shows the dependencies of a workflow or an issue, laid out in layers, with the critical path.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -168,6 +172,11 @@ pub fn of_issue(issues: &IssueContext, subject: &str) -> Result<DependencyGraph>
                 if from == next {
                     ids.push(before);
                 }
+                if ids.len() > MAX_NODES {
+                    let message =
+                        format!("{subject} waits for more than {MAX_NODES} issues, and a graph shows at most these");
+                    return Err(Error::invalid(message).hint("name one of the issues that it waits for"));
+                }
                 edges.push((from, at));
             }
             at += 1;
@@ -176,7 +185,11 @@ pub fn of_issue(issues: &IssueContext, subject: &str) -> Result<DependencyGraph>
         let statuses = &index.terms().statuses;
         let node = |id: &String| -> Result<GraphNode> {
             let Some(issue) = index.summary(id)? else {
-                return Ok(GraphNode::new(id.clone(), id.clone(), "in no ledger".to_owned(), NodeState::Waiting));
+                let (status, state) = match index.terms().pruned.category(id) {
+                    Some(_) => ("closed and pruned", NodeState::Done),
+                    None => ("in no ledger", NodeState::Waiting),
+                };
+                return Ok(GraphNode::new(id.clone(), id.clone(), status.to_owned(), state));
             };
             let state = match statuses.category(&issue.status) {
                 category if category.is_over() => NodeState::Done,

@@ -13,6 +13,7 @@ use waypost_workspace::{job_log, jobs as processes};
 use crate::idempotency;
 use crate::jobs::{self, LogPlace, Request, Settings};
 use crate::operation::{AppContext, AppEntry, AppOperation};
+use crate::references;
 use crate::session::Session;
 use crate::tokens::hash;
 use crate::workspaces;
@@ -37,7 +38,8 @@ pub struct StartJob {
     /// Description.
     #[serde(default)]
     description: String,
-    /// Input for the command, written to its context directory.
+    /// Input for the command, written to its context directory. If it has `provider`, `owner` and `repo`, they choose the
+    /// repository among those of the store, unless `workspace`, `repository` or `task` does.
     #[serde(default)]
     input: Value,
     /// Repository [default: that of the server].
@@ -58,6 +60,9 @@ pub struct StartJob {
     /// Epoch of the lease, if the caller already holds the task.
     #[serde(default)]
     epoch: Option<u64>,
+    /// Existing workspace to work in: its id, a prefix of it, or its job [default: a new one].
+    #[serde(default)]
+    workspace: Option<String>,
     /// How to create the workspace.
     #[serde(default)]
     strategy: Option<Strategy>,
@@ -163,7 +168,7 @@ impl AppOperation for ShowLog {
 }
 
 /// Runs a job. With a key it is recorded once; a retry returns the existing job.
-fn create(session: &mut Session, request: StartJob, key: Option<&str>) -> Result<JobView> {
+fn create(session: &mut Session, mut request: StartJob, key: Option<&str>) -> Result<JobView> {
     if request.strategy == Some(Strategy::InPlace) {
         return Err(Error::refused("a server does not run jobs in its own checkout").hint("omit strategy"));
     }
@@ -172,7 +177,11 @@ fn create(session: &mut Session, request: StartJob, key: Option<&str>) -> Result
     {
         return jobs::wait_until_started(session, &known.job.id);
     }
-    if !request.include_changes && request.repository.is_none() {
+    if request.workspace.is_none() && request.repository.is_none() && request.task.is_none() {
+        // The caller of a command is in the repository that it means; a server is not.
+        request.repository = references::named_in(session, &request.input)?;
+    }
+    if !request.include_changes && request.workspace.is_none() && request.repository.is_none() {
         let on = request.base.as_deref().or(request.task.as_ref().map(|_| "the base of its task"));
         let warning = workspaces::uncommitted_warning(session, request.strategy, on)?;
         session.warnings().add(warning.map(|warning| format!("{warning}; include_changes takes them along")));
@@ -183,6 +192,7 @@ fn create(session: &mut Session, request: StartJob, key: Option<&str>) -> Result
         base: request.base,
         branch: request.branch,
         include_changes: request.include_changes,
+        workspace: request.workspace,
         timeout_ms: request.timeout_ms.or(defaults.timeout_ms),
         size_limit: request.size_limit.or(defaults.size_limit),
         cleanup: request.cleanup.or(defaults.cleanup),

@@ -294,10 +294,5 @@ impl AppOperation for SnapshotWorkspace {
 fn local_workspace(session: &mut Session, reference: &str) -> Result<Workspace> {
     workspaces::recover_interrupted(session)?;
     let workspace = session.call(ShowWorkspace { workspace: reference.to_owned() })?.workspace;
-    let machine = workspaces::machine(session)?;
-    if workspace.machine == machine {
-        return Ok(workspace);
-    }
-    Err(Error::refused(format!("workspace {} is on the machine {}, not on {machine}", workspace.id, workspace.machine))
-        .hint(format!("run the command, or a server, on {}", workspace.machine)))
+    workspaces::require_here(session, &workspace).map(|()| workspace)
 }

@@ -25,7 +25,9 @@ pub use deliver::{Delivered, deliver, is_mergeable, note_pull_request, open_pull
 pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};
 pub(crate) use records::recover_interrupted;
-pub use records::{REMOVAL_FAILED, Records, containing, diff, find, is_pooled, list, measure, pin, plan_of};
+pub use records::{
+    REMOVAL_FAILED, Records, containing, diff, find, is_pooled, list, measure, pin, plan_of, require_here,
+};
 pub use remove::{Examined, Force, Removed, examine, remove};
 pub use results::{count_uncommitted, has_files, keep_result, local, release_results, resolved_conflict, sources_of};
 pub use rules::{Reach, Rules, Verdict, collect, default_rules, judge, upkeep};

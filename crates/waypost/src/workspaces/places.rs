@@ -23,6 +23,9 @@ pub(super) fn known_machine(session: &Session) -> Option<String> {
 
 /// Returns the name of this machine, without a session. None if it never ran a job.
 pub(super) fn machine_of(place: &Place) -> Option<String> {
+    if let Some(workspace) = place.workspace.as_ref().filter(|workspace| workspace.is_confined) {
+        return workspace.registration.record.as_ref().map(|record| record.machine.clone());
+    }
     let name = std::fs::read_to_string(place.in_home("machine")?.0).ok()?;
     Some(name.trim().to_owned()).filter(|name| !name.is_empty())
 }

@@ -10,7 +10,7 @@ use waypost_core::op::{
     WorkspaceView,
 };
 use waypost_core::time::Timestamp;
-use waypost_core::{Error, Kind, Result};
+use waypost_core::{Error, Kind, Result, tree};
 use waypost_fs::FileIdentity;
 use waypost_workspace::jobs;
 use waypost_workspace::workspaces::{self as tools, Diff, Plan, Snapshot, Work};
@@ -129,7 +129,7 @@ pub(super) fn update_register(place: &Place, workspace: &Workspace) -> Result<()
 
 /// Returns the plan of a workspace.
 pub fn plan_of(workspace: &Workspace) -> Result<Plan> {
-    let record: Record = serde_json::from_value(workspace.plan.clone()).map_err(|error| {
+    let record: Record = tree::decode(&workspace.plan).map_err(|error| {
         Error::damaged(format!("cannot read the plan of workspace {}", workspace.id)).because(error)
     })?;
     Ok(record.plan)
@@ -140,11 +140,23 @@ pub fn diff(workspace: &Workspace, max_bytes: u64) -> Result<Diff> {
     tools::diff(&plan_of(workspace)?, max_bytes)
 }
 
-/// Finds a workspace by its id, the start of its id, its job, or a path in it.
+/// Refuses a workspace on another machine: its files are not here.
+pub fn require_here(session: &Session, workspace: &Workspace) -> Result<()> {
+    if known_machine(session).as_ref() == Some(&workspace.machine) {
+        return Ok(());
+    }
+    Err(Error::refused(format!("workspace {} is on the machine {}, not on this one", workspace.id, workspace.machine))
+        .hint(format!("run the command, or a server, on {}", workspace.machine)))
+}
+
+/// Finds a workspace on this machine by its id, the start of its id, its job, or a path in it.
 pub fn find(session: &mut Session, reference: &str) -> Result<WorkspaceView> {
     let error = match session.read(ShowWorkspace { workspace: reference.to_owned() }) {
         Err(error) if error.kind() == Kind::NotFound => error,
-        found => return found,
+        found => {
+            let found = found?;
+            return require_here(session, &found.workspace).map(|()| found);
+        }
     };
     match containing(session, Path::new(reference))? {
         Some(found) => Ok(found),
@@ -220,7 +232,7 @@ pub(crate) fn recover_interrupted(session: &mut Session) -> Result<()> {
 
 /// Returns whether the disk contradicts the row, and no process is working on it.
 pub(super) fn is_inconsistent(workspace: &Workspace) -> bool {
-    let Ok(record) = serde_json::from_value::<Record>(workspace.plan.clone()) else { return false };
+    let Ok(record) = tree::decode::<Record>(&workspace.plan) else { return false };
     match workspace.status {
         WorkspaceStatus::Creating => !jobs::is_running(&record.maker),
         WorkspaceStatus::Active | WorkspaceStatus::Kept => !is_there(&record.plan),
@@ -235,7 +247,7 @@ fn is_there(plan: &Plan) -> bool {
 
 /// Completes an interrupted creation or removal. Returns the new status and the note.
 pub(super) fn recover(workspace: &Workspace) -> Option<(WorkspaceStatus, &'static str)> {
-    let record = serde_json::from_value::<Record>(workspace.plan.clone()).ok()?;
+    let record = tree::decode::<Record>(&workspace.plan).ok()?;
     let plan = record.plan;
     match workspace.status {
         WorkspaceStatus::Creating => {

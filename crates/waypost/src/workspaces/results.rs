@@ -6,16 +6,48 @@ use std::path::PathBuf;
 use waypost_core::id::{WorkflowId, WorkspaceId};
 use waypost_core::model::{WorkflowStatus, Workspace, WorkspaceStatus};
 use waypost_core::op::{ListSummaries, ShowWorkflow, ShowWorkspace};
-use waypost_core::{Kind, Result};
+use waypost_core::{Error, Kind, Result, words};
 use waypost_workspace::workspaces as tools;
 
 use super::places::{known_machine, mirror};
 use super::records::plan_of;
 use crate::session::Session;
 
-/// Keeps the commit that the workspace of a job is on, for the tasks that depend on its task. None if it has no commits.
-pub fn keep_result(workspace: &Workspace, workflow: &WorkflowId) -> Result<Option<String>> {
-    tools::keep_result(&plan_of(workspace)?, workflow.as_str())
+/// The work that a job left for the tasks that depend on its task.
+pub struct KeptResult {
+    /// The commit that the workspace is on. None if it has no commits.
+    pub commit: Option<String>,
+    /// What the job left uncommitted, and what became of it.
+    pub note: Option<String>,
+}
+
+/// Keeps the work of a task that is finished, for the tasks that depend on it. What its job left uncommitted is work too: it is
+/// committed first, so that it gets lost neither on the way to later tasks nor when the workspace is delivered. While the job
+/// still runs, its files are half written, and the workspace is its own: then only what it has committed itself is kept.
+pub fn keep_result(workspace: &Workspace, workflow: &WorkflowId, task: &str, is_live: bool) -> Result<KeptResult> {
+    let plan = plan_of(workspace)?;
+    let uncommitted = if is_live { 0 } else { tools::count_uncommitted(&plan)? };
+    let files = words::count(uncommitted, "file");
+    let note = if uncommitted == 0 {
+        None
+    } else {
+        Some(match commit_rest(&plan, task) {
+            Ok(()) => format!("committed {files} that the job had left uncommitted"),
+            Err(error) => format!(
+                "the job left {files} uncommitted, which later tasks do not get: {}; it is in {}",
+                error.full_message(),
+                workspace.path.display()
+            ),
+        })
+    };
+    Ok(KeptResult { commit: tools::keep_result(&plan, workflow.as_str())?, note })
+}
+
+fn commit_rest(plan: &tools::Plan, task: &str) -> Result<()> {
+    if let Some((what, end)) = tools::examine(plan)?.operation_under_way() {
+        return Err(Error::refused(what).hint(end));
+    }
+    tools::commit(plan, &format!("{task}: what its job left uncommitted")).map(drop)
 }
 
 /// Returns the repositories on this machine that may have the commits of a workspace.

@@ -17,10 +17,12 @@ use std::time::Duration;
 
 use rustix::process::{Pid, Signal};
 use serde_json::{Value, json};
-use waypost_testkit::{Model, ModelRequest, Run, Sandbox, Turn};
+use waypost_testkit::{Model, ModelRequest, Run, Sandbox, Turn, processes_in};
 
-use crate::support::agents::START;
 use crate::support::sandbox;
+
+/// The moment at which tests begin.
+const START: &str = "2026-01-01T00:00:00Z";
 
 /// How long an agent may take for a session.
 const SESSION_TIMEOUT: Duration = Duration::from_mins(2);
@@ -136,15 +138,9 @@ impl Desk {
         }
     }
 
-    /// Returns the processes whose environment names the home of the sandbox.
+    /// Returns the processes that have the home of the sandbox.
     fn processes(&self) -> Vec<Pid> {
-        let home = format!("HOME={}", self.sandbox.path("home").display());
-        let entries = std::fs::read_dir("/proc").unwrap().flatten();
-        let processes = entries.filter(|entry| {
-            let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            environment.split(|byte| *byte == 0).any(|variable| variable == home.as_bytes())
-        });
-        processes.filter_map(|entry| Pid::from_raw(entry.file_name().to_str()?.parse().ok()?)).collect()
+        processes_in(&self.sandbox.path("home")).into_iter().map(|process| process.pid).collect()
     }
 
     /// Returns the file with the time. It is in the repository, because agents in a sandbox can write there.

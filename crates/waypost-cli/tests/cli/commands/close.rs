@@ -1,10 +1,9 @@
 //! `way close`: finished issues, and the claims that other agents hold.
 
-use waypost_testkit::strace;
+use waypost_testkit::{strace, until};
 
 use crate::support::claims::{at, end, start};
-use crate::support::jobs::until;
-use crate::support::ledger::{LEDGER, add, ids};
+use crate::support::ledger::{LEDGER, add};
 use crate::support::sandbox;
 use crate::support::transfers::is_being_written;
 
@@ -75,16 +74,12 @@ fn closing_a_closed_issue_is_reported_and_changes_nothing() {
 }
 
 #[test]
-fn several_issues_are_one_write_and_one_wrong_id_stops_all() {
+fn a_wrong_id_is_an_error_that_names_what_it_may_mean() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    let all: Vec<String> = (0..3).map(|number| add(&sandbox, &repo, &[&format!("Issue {number}")])).collect();
-    let before = std::fs::read(repo.join(LEDGER)).unwrap();
-    let run = sandbox.way(&repo, ["close", &all[0], "nonsense", &all[1]]).fails(3);
+    let [one, two] = ["One", "Two"].map(|title| add(&sandbox, &repo, &[title]));
+    let run = sandbox.way(&repo, ["close", &one, "nonsense"]).fails(3);
     assert!(run.stderr.contains("there is no issue \"nonsense\""), "{}", run.stderr);
-    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before);
     let run = sandbox.way(&repo, ["close", "repo-"]).fails(3);
-    assert!(run.stderr.contains("is a prefix of 3 issue ids") && run.stderr.contains(&all[2]), "{}", run.stderr);
-    let _ = sandbox.way(&repo, ["close", &all[0], &all[1], &all[2]]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["list"]), Vec::<String>::new());
+    assert!(run.stderr.contains("is a prefix of 2 issue ids") && run.stderr.contains(&two), "{}", run.stderr);
 }

@@ -82,6 +82,19 @@ impl Fixture {
 
     /// Presses TAB in an interactive zsh on a pseudo-terminal, and returns the candidates that it lists.
     fn zsh(&self, line: &str) -> String {
+        self.write_zsh_setup();
+        let script = format!(
+            "zmodload zsh/zpty; zpty shell zsh -f -i; zpty -w shell 'COLUMNS=200; source {}'\n\
+             zpty -r shell seen '*<ready>*' >/dev/null\n\
+             zpty -w -n shell '{line}'$'\\t'\n\
+             zpty -w -n shell $'\\x15'\"print '<do''ne>'\"$'\\n'\n\
+             zpty -r shell seen '*<done>*'; print -r -- $seen; zpty -d shell",
+            self.sandbox.path("setup.zsh").display()
+        );
+        self.shell("zsh", &["-f"], &script)
+    }
+
+    fn write_zsh_setup(&self) {
         self.sandbox.write(
             "setup.zsh",
             format!(
@@ -93,15 +106,6 @@ impl Fixture {
                 self.sandbox.path("").display()
             ),
         );
-        let script = format!(
-            "zmodload zsh/zpty; zpty shell zsh -f -i; zpty -w shell 'COLUMNS=200; source {}'\n\
-             zpty -r shell seen '*<ready>*' >/dev/null\n\
-             zpty -w -n shell '{line}'$'\\t'\n\
-             zpty -w -n shell $'\\x15'\"print '<do''ne>'\"$'\\n'\n\
-             zpty -r shell seen '*<done>*'; print -r -- $seen; zpty -d shell",
-            self.sandbox.path("setup.zsh").display()
-        );
-        self.shell("zsh", &["-f"], &script)
     }
 
     /// Returns all files of the sandbox with their content, except those of the shells.
@@ -143,6 +147,68 @@ fn bash_completes_commands_options_and_live_ids() {
     // A name with special characters is quoted: bash inserts it into the line as it is.
     assert_eq!(fixture.bash(&["way", "list", "--label", "$"]), [r"\$\(touch\ pwned\)"]);
     assert_eq!(fixture.bash(&["way", "list", "--label", "`"]), [r"\`touch\ pwned\`="]);
+}
+
+/// Labels that run a command in a line of a shell, if they are not quoted. Each begins with another letter.
+const HOSTILE: [&str; 16] = [
+    "a$(touch pwned)=",
+    "b`touch pwned`=",
+    "c;touch pwned;",
+    "d|touch pwned",
+    "e&touch pwned",
+    "f'$(touch pwned)'",
+    "g\"$(touch pwned)\"",
+    "h>pwned",
+    "ié$(touch pwned)",
+    "j\\;touch pwned",
+    "k!!;touch pwned",
+    "l{touch..pwned}",
+    "m*[a]?#",
+    "n%(e:touch pwned:)%F{red}",
+    "o^x^touch pwned",
+    "p\u{a0}:~/$HOME=~",
+];
+
+impl Fixture {
+    /// Types a line for each hostile label on a pseudo-terminal: the first letter, TAB and Enter.
+    fn type_hostile(&self, shell: &str, setup: &str) {
+        let labels = ["label", "add", &self.ready].into_iter().chain(HOSTILE);
+        let _ = self.sandbox.way(&self.repo, labels).ok();
+        let line = |label: &&str| format!("zpty -w -n shell 'way list --label {}'$'\\t'$'\\n'\n", &label[..1]);
+        let script = format!(
+            "zmodload zsh/zpty; zpty shell {shell}; zpty -w shell 'source {}'\n\
+             zpty -w shell \"echo '<re''ady>'\"; zpty -r shell seen '*<ready>*' >/dev/null\n{}\
+             zpty -w shell \"echo '<do''ne>'\"; zpty -r shell seen '*<done>*'; print -r -- $seen; zpty -d shell",
+            self.sandbox.path(setup).display(),
+            HOSTILE.iter().map(line).collect::<String>(),
+        );
+        let shown = self.shell("zsh", &["-f"], &script);
+        assert!(!self.repo.join("pwned").exists(), "{shell} ran a command: {shown}");
+        // Each line lists the issue: the label was completed, and the shell passed it on as it is.
+        assert_eq!(shown.matches("Build the door").count(), HOSTILE.len(), "{shell}: {shown}");
+    }
+}
+
+/// The names come from a repository, which others write.
+#[test]
+fn no_name_that_bash_completes_runs_a_command() {
+    let fixture = fixture();
+    // In the second locale, `printf %q` writes a name that is not ASCII in other quotes.
+    for shell in ["bash --norc --noprofile -i", "env LC_ALL=C bash --norc --noprofile -i"] {
+        fixture.type_hostile(shell, "way.bash");
+    }
+}
+
+#[test]
+fn no_name_that_zsh_completes_runs_a_command() {
+    let fixture = fixture();
+    fixture.write_zsh_setup();
+    fixture.type_hostile("zsh -f -i", "setup.zsh");
+}
+
+#[test]
+fn no_name_that_fish_completes_runs_a_command() {
+    fixture().type_hostile("fish --no-config -i", "way.fish");
 }
 
 #[test]

@@ -2,15 +2,14 @@
 
 use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
-use std::path::Path;
-use std::process::{Command, Stdio};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
 
 use rustix::process::Signal;
 use serde_json::Value;
-use waypost_testkit::{Run, Sandbox};
+use waypost_testkit::{Run, Sandbox, processes_in, until};
 
 use crate::serving::Server;
-use crate::support::jobs::until;
 use crate::support::sandbox;
 
 /// Returns a command of the demo, whose directory is made in `dir`. The demo uses the real clock: its jobs do.
@@ -27,23 +26,28 @@ fn kept(sandbox: &Sandbox, dir: &Path, repo: &str, program: &OsStr, args: &[&str
     Run::of(&command.output().unwrap())
 }
 
-/// Returns the processes that work in a directory, or have it in their environment.
-fn processes_in(dir: &Path) -> Vec<String> {
-    let dir = dir.to_str().unwrap();
-    let mut found = Vec::new();
-    for entry in std::fs::read_dir("/proc").unwrap().flatten() {
-        let pid = entry.file_name().to_string_lossy().into_owned();
-        if !pid.bytes().all(|byte| byte.is_ascii_digit()) || pid == std::process::id().to_string() {
-            continue;
-        }
-        let environment = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-        let cwd = std::fs::read_link(entry.path().join("cwd")).unwrap_or_default();
-        if String::from_utf8_lossy(&environment).contains(dir) || cwd.starts_with(dir) {
-            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
-            found.push(format!("{pid} {}", String::from_utf8_lossy(&line).replace('\0', " ")));
-        }
-    }
-    found
+/// Returns the directory that the demo made in a directory.
+fn scratch(dir: &Path) -> PathBuf {
+    let entries: Vec<PathBuf> = std::fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().path()).collect();
+    assert_eq!(entries.len(), 1, "{entries:?}");
+    entries[0].canonicalize().unwrap()
+}
+
+/// Starts a demo with a dashboard. Returns it with what its server said.
+fn served(sandbox: &Sandbox, dir: &Path) -> (Child, Value) {
+    let mut child = demo(sandbox, dir, &["--serve"]).stdout(Stdio::piped()).spawn().unwrap();
+    let lines = BufReader::new(child.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let lines: Vec<String> = lines.take_while(|line| !line.contains("Ctrl-C ends everything.")).collect();
+    let text = std::fs::read_to_string(scratch(dir).join("served")).unwrap();
+    let row = |name: &str| text.lines().find_map(|line| Some(line.strip_prefix(name)?.trim().to_owned())).unwrap();
+    assert_eq!(lines.last().unwrap().trim(), row("browser"));
+    let said = serde_json::json!({"url": row("url"), "token": row("token").trim_start_matches("in ")});
+    (child, said)
+}
+
+/// Returns the command lines of the processes of a demo.
+fn lines_in(dir: &Path) -> Vec<String> {
+    processes_in(dir).into_iter().map(|process| process.line).collect()
 }
 
 #[test]
@@ -64,7 +68,7 @@ fn the_demo_runs_a_workflow_to_its_end_and_leaves_no_files() {
         assert!(run.stdout.contains(step), "{step:?} is not in {}", run.stdout);
     }
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
-    assert_eq!(processes_in(&dir), [""; 0]);
+    assert_eq!(lines_in(&dir), [""; 0]);
     assert_eq!(std::fs::read_dir(sandbox.path("home")).unwrap().count(), 0, "the home of the user is not touched");
 }
 
@@ -72,8 +76,10 @@ fn the_demo_runs_a_workflow_to_its_end_and_leaves_no_files() {
 fn the_claims_of_the_demo_are_facts_of_the_repositories_that_it_keeps() {
     let sandbox = sandbox();
     let dir = sandbox.dir("anywhere");
-    let facts = Run::of(&demo(&sandbox, &dir, &["--keep", "--json"]).output().unwrap()).data();
-    let dir = Path::new(facts["kept"].as_str().unwrap());
+    let run = Run::of(&demo(&sandbox, &dir, &["--keep"]).output().unwrap());
+    assert_eq!(run.code, 0, "{run:#?}");
+    let dir = &scratch(&dir);
+    assert!(run.stderr.contains(&format!("kept in {}; to look around: cd ", dir.display())), "{}", run.stderr);
     let way = |repo: &str, args: &[&str]| kept(&sandbox, dir, repo, OsStr::new(env!("CARGO_BIN_EXE_way")), args).data();
     let git = |repo: &str, args: &[&str]| kept(&sandbox, dir, repo, OsStr::new("git"), args).ok().stdout;
     let list = |value: Value| value.as_array().unwrap().clone();
@@ -133,7 +139,8 @@ fn the_claims_of_the_demo_are_facts_of_the_repositories_that_it_keeps() {
     let upstream = list(way("upstream", &["list", "--json"]));
     let shown: Vec<_> = upstream.iter().map(|issue| (issue["title"].as_str(), issue["visibility"].as_str())).collect();
     assert_eq!(shown, [(Some("Parcels above 30 kg have no rate"), None)]);
-    assert_eq!(upstream[0]["id"], facts["proposal"]);
+    let proposal = upstream[0]["id"].as_str().unwrap();
+    assert!(run.stdout.contains(&format!("upstream$ way accept {proposal}\n")), "{}", run.stdout);
 
     // No work in a workspace would be lost: all of it is in a branch.
     for workspace in list(way("shop", &["ws", "list", "--json"])) {
@@ -141,20 +148,14 @@ fn the_claims_of_the_demo_are_facts_of_the_repositories_that_it_keeps() {
         let examined = way("shop", &["ws", "show", id, "--json"]);
         assert_eq!(examined["findings"]["objections"], serde_json::json!([]), "{examined:#}");
     }
-    assert_eq!(processes_in(dir), [""; 0]);
+    assert_eq!(lines_in(dir), [""; 0]);
 }
 
 #[test]
 fn the_demo_keeps_agents_at_work_under_a_dashboard_until_a_signal() {
     let sandbox = sandbox();
     let dir = sandbox.dir("anywhere");
-    let log = std::fs::File::create(sandbox.path("log")).unwrap();
-    let mut child = demo(&sandbox, &dir, &["--serve", "--json"]).stdout(Stdio::piped()).stderr(log).spawn().unwrap();
-    let mut line = String::new();
-    BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let log = || std::fs::read_to_string(sandbox.path("log")).unwrap();
-    let mut facts: Value = serde_json::from_str(&line).unwrap_or_else(|error| panic!("{error}: {line} {}", log()));
-    let said = facts["data"]["server"].take();
+    let (child, said) = served(&sandbox, &dir);
     let token = std::fs::read_to_string(said["token"].as_str().unwrap()).unwrap().trim().to_owned();
     let mut server = Server { repo: dir.clone(), child, said, token, sandbox };
     let page = server.get("/");
@@ -168,10 +169,10 @@ fn the_demo_keeps_agents_at_work_under_a_dashboard_until_a_signal() {
     until("agents work on new tasks", || {
         count("task.claimed") > claims && count("task.checkpointed") > checkpoints + 1
     });
-    assert!(!processes_in(&dir).is_empty());
+    assert!(!lines_in(&dir).is_empty());
     server.signal(Signal::INT);
     assert_eq!(server.child.wait().unwrap().code(), Some(0));
-    assert_eq!(processes_in(&dir), [""; 0]);
+    assert_eq!(lines_in(&dir), [""; 0]);
     assert_eq!(std::fs::read_dir(&dir).unwrap().count(), 0);
 }
 
@@ -179,12 +180,10 @@ fn the_demo_keeps_agents_at_work_under_a_dashboard_until_a_signal() {
 fn a_demo_that_is_killed_leaves_no_process_behind() {
     let sandbox = sandbox();
     let dir = sandbox.dir("anywhere");
-    let mut child = demo(&sandbox, &dir, &["--serve", "--json"]).stdout(Stdio::piped()).spawn().unwrap();
-    let mut line = String::new();
-    let _ = BufReader::new(child.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    until("its workers run", || processes_in(&dir).iter().filter(|line| line.contains(" worker ")).count() == 4);
+    let (mut child, _) = served(&sandbox, &dir);
+    until("its workers run", || lines_in(&dir).iter().filter(|line| line.contains(" worker ")).count() == 4);
     // No handler can run, so nothing that the demo does at its end happens.
     child.kill().unwrap();
     let _ = child.wait().unwrap();
-    until("all its processes have ended", || processes_in(&dir).is_empty());
+    until("all its processes have ended", || lines_in(&dir).is_empty());
 }

@@ -121,72 +121,16 @@ fn trees_show_dependencies() {
 }
 
 #[test]
-fn a_chain_of_thousands_of_issues_is_drawn_and_evaluated() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    sandbox.dir("repo/.waypost");
-    let line = |number: usize| {
-        let parent = number.checked_sub(1).map(|parent| format!(",\"parent_id\":\"c-{parent:05}\""));
-        format!("{{\"id\":\"c-{number:05}\",\"title\":\"t\"{}}}\n", parent.unwrap_or_default())
-    };
-    let chain: Vec<String> = (0..1_000).map(line).collect();
-    sandbox.write(repo.join(LEDGER), chain.concat());
-    assert_eq!(sandbox.way(&repo, ["stats", "--json"]).data()["ready"], 1_000);
-    let _ = sandbox.way(&repo, ["update", "c-00000", "--status", "deferred"]).ok();
-    assert_eq!(sandbox.way(&repo, ["stats", "--json"]).data()["ready"], 0);
-    let whole = sandbox.way(&repo, ["dep", "tree", "c-00000", "--depth", "0", "--limit", "0"]).ok();
-    assert_eq!(whole.stdout.lines().count(), 1_000);
-}
-
-#[test]
-fn an_issue_cannot_wait_for_its_own_parts() {
-    let sandbox = sandbox();
-    let repo = many(&sandbox);
-    let run = sandbox.way(&repo, ["dep", "add", "r-5", "r-2"]).fails(4);
-    assert!(run.stderr.contains("r-2 is a part of r-5"), "{}", run.stderr);
-    let _ = sandbox.way(&repo, ["dep", "add", "r-3", "r-1"]).ok();
-    let run = sandbox.way(&repo, ["update", "r-1", "--parent", "r-3"]).fails(4);
-    assert!(run.stderr.contains("r-3 waits for r-1"), "{}", run.stderr);
-}
-
-#[test]
-fn a_cycle_of_dependencies_is_refused_and_shown() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let [a, b, c] = ["A", "B", "C"].map(|title| add(&sandbox, &repo, &[title]));
-    let run = sandbox.way(&repo, ["dep", "add", &a, "--blocked-by", &b]).ok();
-    assert_eq!(run.stdout, format!("{a} waits for {b}\n"));
-    let _ = sandbox.way(&repo, ["dep", "add", &b, &c]).ok();
-    let before = std::fs::read(repo.join(LEDGER)).unwrap();
-    let run = sandbox.way(&repo, ["dep", "add", &c, &a]).fails(4);
-    assert!(run.stderr.contains(&format!("{c} → {a} → {b} → {c}")), "{}", run.stderr);
-    let _ = sandbox.way(&repo, ["dep", "add", &a, &a]).fails(2);
-    let run = sandbox.way(&repo, ["dep", "add", &a, &c, "--type", "relatd"]).fails(2);
-    assert!(run.stderr.contains("did you mean related?"), "{}", run.stderr);
-    assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before);
-    let _ = sandbox.way(&repo, ["dep", "rm", &a, &b]).ok();
-    let _ = sandbox.way(&repo, ["dep", "rm", &a, &b]).fails(3);
-    let _ = sandbox.way(&repo, ["dep", "add", &c, &a]).ok();
-}
-
-#[test]
-fn parts_of_each_other_and_other_contradictions_are_refused() {
+fn a_dependency_is_added_in_two_spellings_and_removed() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let [a, b] = ["A", "B"].map(|title| add(&sandbox, &repo, &[title]));
-    let _ = sandbox.way(&repo, ["update", &a, "--parent", &b]).ok();
-    let run = sandbox.way(&repo, ["update", &b, "--parent", &a]).fails(4);
-    assert!(run.stderr.contains(&format!("{b} → {a} → {b}")), "{}", run.stderr);
-    let _ = sandbox.way(&repo, ["dep", "add", &b, &a, "-t", "parent-child"]).fails(4);
-    let _ = sandbox.way(&repo, ["update", &a]).fails(2);
-    let _ = sandbox.way(&repo, ["update", &a, "--status", "tombstone"]).fails(2);
-    // The holder keeps an issue that becomes blocked, and a refused claim names the holder.
-    let _ = sandbox.way(&repo, ["claim", &a, "--actor", "me"]).ok();
-    let _ = sandbox.way(&repo, ["dep", "add", &a, "--blocked-by", &b]).ok();
-    let _ = sandbox.way(&repo, ["claim", &a, "--actor", "me"]).ok();
-    let run = sandbox.way(&repo, ["claim", &a, "--actor", "you"]).fails(4);
-    assert!(run.stderr.contains("is held by me until"), "{}", run.stderr);
-    // An empty actor name falls back to the default.
-    let data = sandbox.way(&repo, ["claim", &b, "--actor", " ", "--json"]).data();
-    assert_eq!(data["assignee"], "tester");
+    let run = sandbox.way(&repo, ["dep", "add", &a, "--blocked-by", &b]).ok();
+    assert_eq!(run.stdout, format!("{a} waits for {b}\n"));
+    let run = sandbox.way(&repo, ["dep", "add", &b, &a, "--type", "relatd"]).fails(2);
+    assert!(run.stderr.contains("did you mean related?"), "{}", run.stderr);
+    let _ = sandbox.way(&repo, ["dep", "add", &b, &a]).fails(4);
+    let _ = sandbox.way(&repo, ["dep", "rm", &a, &b]).ok();
+    let _ = sandbox.way(&repo, ["dep", "rm", &a, &b]).fails(3);
+    let _ = sandbox.way(&repo, ["dep", "add", &b, &a, "-t", "related"]).ok();
 }

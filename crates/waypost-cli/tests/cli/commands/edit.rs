@@ -8,7 +8,7 @@ use crate::support::ledger::{LEDGER, add, lines};
 use crate::support::sandbox;
 
 #[test]
-fn only_the_holder_sets_the_status_of_an_issue_in_an_editor() {
+fn of_agents_only_the_holder_changes_an_issue_in_an_editor() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
     let id = add(&sandbox, &repo, &["Fix it"]);
@@ -26,7 +26,7 @@ fn only_the_holder_sets_the_status_of_an_issue_in_an_editor() {
     assert!(refused.stderr.contains("is held by bob until") && refused.stderr.contains("--force"), "{refused:?}");
     assert!(refused.stderr.contains("your text is saved in"), "{refused:?}");
     assert_eq!(std::fs::read(repo.join(LEDGER)).unwrap(), before, "nothing was written");
-    let _ = edit("ada", "s/^title: .*/title: Fix it soon/", &[]).ok();
+    let _ = edit("ada", "s/^title: .*/title: Fix it soon/", &[]).fails(4);
     let _ = edit("bob", status, &[]).ok();
     let _ = edit("ada", "s/^status: .*/status: open/", &["--force"]).ok();
 }
@@ -83,4 +83,36 @@ fn an_editor_changes_only_the_edited_fields() {
     let run = edit("exit 3").fails(2);
     assert!(run.stderr.contains("the editor"), "{}", run.stderr);
     assert_eq!(sandbox.way(&repo, ["show", &id, "--json"]).data()["priority"], 2);
+}
+
+#[test]
+fn a_planted_file_is_not_written_and_a_link_from_the_editor_is_not_read() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["$(touch canary)`touch canary`;\u{1b}[2J", "-d", "../../../x"]);
+    let victim = sandbox.path("victim");
+    sandbox.write(&victim, "title: Stolen\n");
+    for number in 1..4 {
+        std::os::unix::fs::symlink(&victim, repo.join(format!(".git/waypost/edit-{number}.md"))).unwrap();
+    }
+    let edit = |script: &str| {
+        sandbox.write(sandbox.path("editor"), format!("#!/bin/sh\n{script}\n"));
+        sandbox.way_with(&repo, &[("VISUAL", "sh ../editor".as_ref())], ["edit", &id])
+    };
+    let _ = edit("stat -c %a \"$1\" > ../mode; echo note >> \"$1\"").ok();
+    assert_eq!(std::fs::read_to_string(sandbox.path("mode")).unwrap(), "600\n");
+    assert_eq!(std::fs::read_to_string(&victim).unwrap(), "title: Stolen\n");
+    for (script, expected) in [
+        ("ln -sf ../../../victim \"$1\"", "is a link"),
+        ("ln -sf /dev/zero \"$1\"", "is a link"),
+        ("rm \"$1\"; mkfifo \"$1\"", "is not a regular file"),
+        ("truncate -s 5G \"$1\"", "larger than 1 MiB"),
+        ("rm \"$1\"", "the editor deleted it"),
+    ] {
+        let run = edit(script).fails(if script.starts_with("rm \"$1\"") && !script.contains(';') { 2 } else { 7 });
+        assert!(run.stderr.contains(expected), "{script}: {}", run.stderr);
+    }
+    assert!(!repo.join("canary").exists());
+    let issue = sandbox.way(&repo, ["show", &id, "--json"]).data();
+    assert_eq!((&issue["notes"], issue["title"] != "Stolen"), (&"note".into(), true), "{issue}");
 }

@@ -124,37 +124,19 @@ fn following_ends_quietly_when_its_output_is_closed_and_at_once_when_interrupted
 }
 
 #[test]
-fn pages_join_without_gaps_and_filters_hold() {
+fn a_page_is_a_table_whose_json_says_where_the_next_one_begins() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
-    let _ = sandbox.way(&repo, ["db", "probe", "--writes", "23", "--quiet"]).ok();
-    let _ = sandbox.way(&repo, ["agent", "register", "builder"]).ok();
-    let (mut seen, mut since) = (Vec::new(), 0);
-    loop {
-        let run = sandbox.way(&repo, ["events", "--since", &since.to_string(), "--limit", "5", "--json"]).ok();
-        let answer: Value = serde_json::from_str(&run.stdout).unwrap();
-        let page = answer["data"].as_array().unwrap();
-        seen.extend(page.iter().map(|event| event["sequence"].as_u64().unwrap()));
-        since = answer["next"].as_u64().unwrap();
-        if page.len() < 5 {
-            break;
-        }
-    }
-    assert_eq!(seen, (1..=since).collect::<Vec<_>>());
-    let newest = sandbox.way(&repo, ["events", "--limit", "2", "--json"]).data();
-    assert_eq!(newest[0]["sequence"], since, "newest first");
-    let agent = newest[0]["subject"].as_str().unwrap();
-    let of_agent =
-        sandbox.way(&repo, ["events", "--subject", agent, "--since", "0", "--worktree", "repo", "--json"]).data();
-    assert!(of_agent.as_array().unwrap().iter().all(|event| event["subject"] == agent));
-    let kinds = sandbox.way(&repo, ["events", "--kind", "store.", "--since", "0", "--limit", "100", "--json"]).data();
-    assert_eq!(kinds.as_array().unwrap().len(), 23);
+    let _ = sandbox.way(&repo, ["status"]).ok();
     let text = sandbox.way(&repo, ["events", "--kind", "repository.", "--since", "0"]).ok().stdout;
     assert_eq!(
         text,
         "NUMBER  TIME                      EVENT                  SUBJECT  DETAIL  BY      WORKTREE\n     \
          1  2026-01-01T00:00:00.000Z  repository.registered  repo     repo    tester  repo\n"
     );
+    let run = sandbox.way(&repo, ["events", "--since", "0", "--limit", "1", "--worktree", "repo", "--json"]).ok();
+    let page: Value = serde_json::from_str(&run.stdout).unwrap();
+    assert_eq!((page["data"].as_array().unwrap().len(), &page["next"]), (1, &1.into()));
     let wrong = sandbox.way(&repo, ["events", "--kind", "task.clamed"]).fails(2);
     assert!(wrong.stderr.contains("did you mean task.claimed?"), "{}", wrong.stderr);
     let _ = sandbox.way(&repo, ["events", "--worktree", "nowhere"]).fails(3);

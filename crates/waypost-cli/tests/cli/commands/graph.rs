@@ -1,8 +1,5 @@
 //! `way graph`
 
-use serde_json::{Value, json};
-
-use crate::serving::Server;
 use crate::support::ledger::add;
 use crate::support::sandbox;
 
@@ -60,41 +57,4 @@ fn an_unknown_subject_is_an_error_that_says_where_to_look() {
     let repo = sandbox.git_repo("repo");
     let run = sandbox.way(&repo, ["graph", "wombat"]).fails(3);
     assert!(run.stderr.contains("way workflow list"), "{}", run.stderr);
-}
-
-#[test]
-fn a_server_lays_out_workflows_and_issues_and_a_change_of_status_moves_nothing() {
-    let server = Server::start(&[]);
-    server.sandbox.write("repo/plan.txt", PLAN);
-    let _ = server.way(&["workflow", "create", "ship", "--plan", "plan.txt", "--start"]).ok();
-    let graph = || server.get("/api/v1/graph?subject=ship").data();
-    let before = graph();
-    assert_eq!(before, server.way(&["graph", "ship", "--json"]).data());
-    assert_eq!((&before["layers"], &before["rows"]), (&json!(4), &json!(2)));
-    let id = |name: &str| {
-        let nodes = before["nodes"].as_array().unwrap();
-        nodes.iter().find(|node| node["name"] == name).unwrap()["id"].clone()
-    };
-    let edge = |graph: &Value, from: &str, to: &str| {
-        let edges = graph["edges"].as_array().unwrap();
-        edges.iter().find(|edge| edge["from"] == id(from) && edge["to"] == id(to)).unwrap().clone()
-    };
-    assert_eq!(edge(&before, "docs", "release")["bends"].as_array().map(Vec::len), Some(1), "it crosses a layer");
-    assert_eq!(edge(&before, "docs", "release")["is_critical"], false);
-    assert_eq!(edge(&before, "test", "release")["is_critical"], true);
-    let _ = server.way(&["task", "claim", "design", "--agent", "me"]).ok();
-    let _ = server.way(&["task", "done", "design", "--agent", "me", "--outcome", "x"]).ok();
-    let after = graph();
-    let places = |graph: &Value| -> Vec<Value> {
-        let nodes = graph["nodes"].as_array().unwrap();
-        nodes.iter().map(|node| json!([node["id"], node["layer"], node["row"]])).collect()
-    };
-    assert_eq!(places(&before), places(&after));
-    assert_eq!(after["nodes"][0]["state"], "done");
-    let first = server.way(&["add", "Lay the base", "--json"]).data()["id"].as_str().unwrap().to_owned();
-    let second = server.way(&["add", "Build on it", "--blocked-by", &first, "--json"]).data();
-    let second = second["id"].as_str().unwrap();
-    let issues = server.get(&format!("/api/v1/graph?subject={second}")).data();
-    assert_eq!(issues["critical_path"], json!([first, second]));
-    assert_eq!(server.get("/api/v1/graph?subject=wombat").fails(404), "not_found");
 }

@@ -84,3 +84,47 @@ fn a_private_directory_is_adopted_below_an_empty_git_directory() {
     assert_eq!(adopted.code, 0, "{adopted:#?}");
     assert_eq!(sandbox.way_with(&repo, &home, ["workflow", "list", "--json"]).data()[0]["name"], "w");
 }
+
+#[test]
+fn a_person_who_works_in_a_fork_chooses_with_init_or_the_configuration() {
+    let sandbox = sandbox();
+    for (name, choice) in [
+        ("maintainer", &["init", "--maintainer"][..]),
+        ("team", &["init"]),
+        ("config", &["config", "set", "role", "maintainer"]),
+    ] {
+        let repo = sandbox.git_repo(name);
+        sandbox.git(&repo, ["remote", "add", "origin", "git@example.org:me/p"]);
+        sandbox.git(&repo, ["remote", "add", "upstream", "https://example.org/team/p"]);
+        let run = sandbox.way(&repo, ["add", "Mine"]);
+        assert!(run.code == 0 && run.stderr.contains("way init --contributor"), "{}", run.stderr);
+        let status = || sandbox.git(&repo, ["status", "--porcelain", "-uall"]);
+        assert_eq!(status(), "", "{name}");
+        let _ = sandbox.way(&repo, choice.iter()).ok();
+        let _ = sandbox.way(&repo, ["list"]).ok();
+        assert!(status().contains("?? .waypost/issues.jsonl\n"), "{name}: {}", status());
+    }
+}
+
+#[test]
+fn clones_in_directories_of_any_name_get_the_same_prefix() {
+    let sandbox = sandbox();
+    let seed = sandbox.git_repo("seed");
+    sandbox.git(&seed, ["clone", "-q", "--bare", ".", "../project.git"]);
+    for name in ["one", "two"] {
+        sandbox.git(&sandbox.path("."), ["clone", "-q", "project.git", name]);
+        let data = sandbox.way(&sandbox.path(name), ["init", "--json"]).data();
+        assert_eq!(data["prefix"], "project", "{name}");
+    }
+}
+
+#[test]
+fn the_home_directory_does_not_become_a_repository() {
+    let sandbox = sandbox();
+    let home = sandbox.path("home");
+    let _ = sandbox.way(&home, ["--global", "status"]).ok();
+    let _ = sandbox.way(&home, ["init"]).fails(7);
+    std::os::unix::fs::symlink(&home, sandbox.path("other-home")).unwrap();
+    let other = sandbox.path("other-home");
+    let _ = sandbox.way_with(&home, &[("HOME", other.as_os_str())], ["init"]).fails(7);
+}

@@ -6,9 +6,10 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use waypost_testkit::Run;
+use waypost_fs::{FileIdentity, remove_tree};
+use waypost_testkit::{Run, until};
 
-use crate::support::jobs::{Shop, is_alive, path, pid_of, state_of, until};
+use crate::support::jobs::{Shop, is_alive, path, pid_of, state_of};
 use crate::support::{interruption, moment_ms};
 
 const WAY: &str = env!("CARGO_BIN_EXE_way");
@@ -426,9 +427,9 @@ fn a_job_that_lost_its_lease_is_stopped_and_writes_nothing_under_the_next_one() 
     let _ = shop.way(["task", "release", "build", "--force"]).ok();
     let _ = shop.way(["task", "claim", "build", "--agent", "me"]).ok();
     shop.sandbox.write(&go, "");
-    let _ = shop.way(["job", "wait", job["id"].as_str().unwrap()]).fails(125);
+    let _ = shop.way(["job", "wait", job["id"].as_str().unwrap()]).fails(130);
     let known = shop.show(&job);
-    assert_eq!(known["status"], "failed");
+    assert_eq!(known["status"], "cancelled");
     let log = shop.way(["job", "logs", job["id"].as_str().unwrap()]).ok().stdout;
     assert!(log.contains("said 5"), "{log}");
     assert_eq!(shop.way(["task", "show", "build", "--json"]).data()["status"], "in_progress");
@@ -461,11 +462,13 @@ fn p32_the_phases_and_notes_of_a_job_outlive_its_workspace() {
 fn t31_a_job_gets_only_the_environment_it_needs_and_was_given() {
     let shop = Shop::new();
     let mut command = shop.command();
-    command.env("SECRET_KEY", "hidden").env("API_KEY", "given").env("LC_ALL", "C");
-    command.args(["job", "start", "--env", "API_KEY", "--", "env"]);
+    command.env("SECRET_KEY", "hidden").env("API_URL", "given").env("LC_ALL", "C");
+    command.args(["job", "start", "--env", "API_URL", "--", "sh", "-c", "env; echo ${WAYPOST_TOKEN%%_*}"]);
     let run = Run::of(&command.output().unwrap()).ok();
-    assert!(!run.stdout.contains("hidden") && run.stdout.contains("API_KEY=given"), "{}", run.stdout);
-    for name in ["WAYPOST_JOB=jb_", "WAYPOST_TOKEN=wpj_", "WAYPOST_WORKSPACE=/", "WAYPOST_CONTEXT_DIR=/", "LC_ALL=C"] {
+    assert!(!run.stdout.contains("hidden") && run.stdout.contains("API_URL=given"), "{}", run.stdout);
+    // The token is redacted in the output.
+    let token = ["WAYPOST_TOKEN=[redacted]", "\nwpj"];
+    for name in ["WAYPOST_JOB=jb_", "WAYPOST_WORKSPACE=/", "WAYPOST_CONTEXT_DIR=/", "LC_ALL=C"].iter().chain(&token) {
         assert!(run.stdout.contains(name), "{name}: {}", run.stdout);
     }
 }
@@ -498,11 +501,22 @@ fn a_process_that_only_names_a_job_survives_it() {
 #[test]
 fn a_flood_of_output_is_kept_within_bounds() {
     let shop = Shop::new();
-    let script =
-        "i=0; while [ $i -lt 40 ]; do head -c 1000000 /dev/zero | tr '\\0' x; i=$((i+1)); done; echo; echo end";
-    let job = shop.job(&["--config", "jobs.log_limit=1MB"], script);
-    assert_eq!(job["status"], "completed");
-    assert!(job["output"].as_str().unwrap().ends_with("end"));
+    let script = format!(
+        "i=0; while [ $i -lt 40 ]; do head -c 1000000 /dev/zero | tr '\\0' x; i=$((i+1)); done; echo; echo end; \
+        touch {0}.all; until [ -e {0} ]; do sleep 0.1; done",
+        shop.sandbox.path("go").display()
+    );
+    let job = shop.started(&["--config", "jobs.log_limit=1MB"], &script);
+    until("all is printed", || shop.sandbox.path("go.all").exists());
+    let pid = pid_of(&shop.show(&job)["supervisor"]).as_raw_nonzero();
+    let memory = fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    let peak = memory.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")).unwrap();
+    assert!(peak.parse::<u32>().unwrap() < 64 * 1024, "the supervisor took {peak} kB");
+    shop.sandbox.write("go", "");
+    until("it ended", || shop.show(&job)["status"] == "completed");
+    let job = shop.show(&job);
+    let log = shop.way(["job", "logs", job["id"].as_str().unwrap()]).ok().stdout;
+    assert!(log.trim_end().ends_with("end"), "{log}");
     let dir = path(&job["log"]).parent().unwrap();
     let kept: u64 = fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().metadata().unwrap().len()).sum();
     assert!(kept < 2_000_000, "{kept}");
@@ -676,4 +690,104 @@ fn a_job_includes_the_uncommitted_changes_of_the_checkout_on_request() {
         "{refused}"
     );
     let _ = shop.way(["job", "start", "--include-changes", "--queue", "--", "true"]).fails(2);
+}
+
+#[test]
+fn jobs_of_a_withdrawn_task_end_at_once() {
+    let shop = Shop::new();
+    let names = ["released", "skipped", "retired", "one", "other"];
+    let tasks: Vec<_> = names.iter().map(|name| json!({ "name": name, "description": "x" })).collect();
+    shop.workflow(&json!({ "tasks": tasks }));
+    let jobs = names.map(|name| shop.started(&["--task", name, "--agent", name], "sleep 600"));
+    let end_of = |job: &Value, reason: &str| {
+        until("the job ended", || shop.show(job)["status"] != "running");
+        let ended = shop.show(job);
+        assert_eq!(ended["status"], "cancelled", "{ended}");
+        assert!(ended["phases"].to_string().contains(reason), "{ended}");
+        assert!(!is_alive(&ended["process"]["pid"].to_string()));
+    };
+    let _ = shop.way(["task", "release", "released", "--force"]).ok();
+    end_of(&jobs[0], "task released was released");
+    let _ = shop.way(["task", "skip", "skipped"]).ok();
+    end_of(&jobs[1], "task skipped was skipped");
+    let _ = shop.way(["agent", "retire", "retired"]).ok();
+    end_of(&jobs[2], "task retired was released");
+    let _ = shop.way(["workflow", "cancel", "w"]).ok();
+    end_of(&jobs[3], "task one was cancelled");
+    end_of(&jobs[4], "task other was cancelled");
+}
+
+#[test]
+fn a_job_that_gives_up_its_own_task_may_go_on() {
+    let shop = Shop::new();
+    shop.workflow(
+        &json!({ "tasks": [{ "name": "long", "description": "x" }, { "name": "next", "description": "y" }] }),
+    );
+    let script = format!("{WAY} task skip long; sleep 1.5; echo went on");
+    let job = shop.job(&["--task", "long", "--agent", "ann"], &script);
+    assert_eq!(job["status"], "completed", "{job}");
+    assert!(job["output"].as_str().unwrap().ends_with("went on"), "{job}");
+}
+
+#[test]
+fn a_job_whose_repository_is_deleted_ends_and_its_workspace_stays() {
+    let shop = Shop::new();
+    let jobs = ["sleep 600", "trap 'exit 0' TERM; sleep 600"].map(|script| shop.started(&[], script));
+    let jobs = jobs.map(|job| {
+        until("the job runs", || !shop.show(&job)["process"].is_null());
+        shop.show(&job)
+    });
+    remove_tree(&shop.repo, FileIdentity::of(&shop.repo).unwrap()).unwrap();
+    for job in jobs {
+        let (supervisor, process) = (job["supervisor"]["pid"].to_string(), job["process"]["pid"].to_string());
+        until("the supervisor and the command have ended", || !is_alive(&supervisor) && !is_alive(&process));
+        assert!(path(&job["workspace_dir"]).join("file").exists());
+    }
+}
+
+#[test]
+fn a_supervisor_that_is_told_to_stop_ends_although_its_store_is_gone() {
+    let shop = Shop::new();
+    let job = shop.started(&[], "sleep 600");
+    until("the job runs", || !shop.show(&job)["process"].is_null());
+    let job = shop.show(&job);
+    fs::rename(shop.repo.join(".git/waypost"), shop.repo.join("away")).unwrap();
+    kill_process(pid_of(&job["supervisor"]), Signal::TERM).unwrap();
+    let (supervisor, process) = (job["supervisor"]["pid"].to_string(), job["process"]["pid"].to_string());
+    until("the supervisor and the command have ended", || !is_alive(&supervisor) && !is_alive(&process));
+    fs::rename(shop.repo.join("away"), shop.repo.join(".git/waypost")).unwrap();
+    assert_eq!(shop.show(&job)["status"], "interrupted");
+}
+
+#[test]
+fn a_job_whose_log_was_deleted_has_no_empty_log() {
+    let shop = Shop::new();
+    let job = shop.job(&[], "echo said");
+    let id = job["id"].as_str().unwrap();
+    assert_eq!(shop.way(["job", "logs", id]).ok().stdout, "said\n");
+    fs::remove_file(path(&job["log"])).unwrap();
+    for args in [&["job", "logs", id][..], &["job", "logs", id, "--follow"], &["job", "logs", id, "--json"]] {
+        let run = shop.run(args).fails(3);
+        assert!(run.whole().contains(&format!("the output of job {id} was deleted")), "{}", run.whole());
+    }
+    assert!(shop.way(["job", "show", id]).ok().stdout.contains("said"));
+}
+
+#[test]
+fn a_job_says_so_if_later_tasks_do_not_get_its_work() {
+    let shop = Shop::new();
+    let names = ["copied", "clean", "edited"];
+    let tasks: Vec<_> = names.iter().map(|name| json!({ "name": name, "description": "x" })).collect();
+    shop.workflow(&json!({ "tasks": tasks }));
+    let done = format!("{WAY} task done $WAYPOST_TASK --outcome built");
+    let run = |name: &str, strategy: &str, script: &str| {
+        let job = shop.job(&["--task", name, "--strategy", strategy], &format!("{script}; {done}"));
+        assert_eq!(job["status"], "completed", "{job}");
+        (job["warnings"].to_string(), format!("the work of task {name} is in {} alone", shop.repo.display()))
+    };
+    assert!(run("copied", "copy", "echo new > new").0.contains("the work of task copied is in "));
+    let (warnings, said) = run("clean", "in-place", "true");
+    assert!(!warnings.contains(&said), "{warnings}");
+    let (warnings, said) = run("edited", "in-place", "echo new > new");
+    assert!(warnings.contains(&said), "{warnings}");
 }

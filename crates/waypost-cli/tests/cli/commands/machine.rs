@@ -5,9 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 use serde_json::{Value, json};
-use waypost_testkit::{Postgres, Run};
+use waypost_testkit::{Postgres, Run, until};
 
-use crate::support::jobs::{Shop, until};
+use crate::support::jobs::Shop;
 use crate::support::moment_ms;
 
 /// A machine: its own home, and a clone of the repository.
@@ -99,23 +99,6 @@ fn machines_that_ran_a_worker_or_a_job_are_listed() {
     assert!(moment_ms(&other["last_seen"]) >= moment_ms(&other["first_seen"]), "{listed}");
     let shown = here.way(&["machine", "list"]).ok().stdout;
     assert!(shown.contains(&format!("* {}", here.name())) && shown.contains(&there.name()), "{shown}");
-}
-
-#[test]
-fn a_job_for_an_unknown_machine_is_refused_before_it_is_recorded() {
-    let shop = Shop::new();
-    let _ = shop.way(["job", "start", "--", "true"]).ok();
-    let own = fs::read_to_string(shop.sandbox.path("home/.waypost/machine")).unwrap();
-    let refused = shop.way(["job", "start", "--on", "biuld", "--", "true"]).fails(3).stderr;
-    assert!(refused.contains("no machine biuld") && refused.contains(own.trim()), "{refused}");
-    assert!(refused.contains("--new-machine"), "{refused}");
-    assert_eq!(shop.way(["job", "list", "--json"]).data().as_array().unwrap().len(), 1);
-    let queued = shop.way(["job", "start", "--on", "later", "--new-machine", "--json", "--", "true"]).data();
-    assert_eq!((&queued["status"], &queued["machine"]), (&json!("pending"), &json!("later")));
-    let queued = shop.way(["job", "start", "--on", own.trim(), "--json", "--", "true"]).data();
-    assert_eq!(queued["status"], "pending");
-    let listed = shop.way(["machine", "list", "--json"]).data();
-    assert_eq!((listed.as_array().unwrap().len(), &listed[0]["waiting_jobs"]), (1, &json!(1)), "{listed}");
 }
 
 #[test]

@@ -1,50 +1,87 @@
-//! `way search`: words in all texts.
+//! `way search`.
 
 use crate::support::issues::many;
 use crate::support::ledger::ids;
 use crate::support::sandbox;
 
 #[test]
-fn a_wrong_query_is_refused_and_does_not_damage_the_index() {
+fn issues_with_all_words_are_listed_and_no_word_is_refused() {
     let sandbox = sandbox();
     let repo = many(&sandbox);
-    assert_eq!(ids(&sandbox, &repo, &["list"]).len(), 4);
-    let index = std::fs::read_link(repo.join(".git/waypost/index.db")).unwrap();
-    let labels: Vec<String> = (0..1_001).flat_map(|number| ["-l".to_owned(), format!("l{number}")]).collect();
-    let many: Vec<&str> = ["list"].into_iter().chain(labels.iter().map(String::as_str)).collect();
-    let asked: &[&[&str]] =
-        &[&["search", ""], &["search", " "], &many, &["list", "-p", "3-1"], &["add", "x", "-l", "a\nb"]];
-    for args in asked {
-        let _ = sandbox.way(&repo, args.iter()).fails(2);
+    assert_eq!(ids(&sandbox, &repo, &["search", "api"]), ["r-1", "r-3"]);
+    assert_eq!(ids(&sandbox, &repo, &["search", "thing", "old"]), ["r-4"]);
+    assert_eq!(ids(&sandbox, &repo, &["search", "nowhere"]), Vec::<String>::new());
+    for none in ["", " "] {
+        let _ = sandbox.way(&repo, ["search", none]).fails(2);
     }
-    let _ = sandbox.way(&repo, ["prune", "--keep", "18446744073709551615"]).fails(6);
-    assert_eq!(std::fs::read_link(repo.join(".git/waypost/index.db")).unwrap(), index);
 }
 
+/// What a caller may search for, in every form that means something to FTS5, to SQL, to a shell or to a regular expression.
 #[test]
-fn words_are_found_in_every_text_and_script() {
+fn t28_every_form_of_a_search_is_plain_words_or_a_clear_error() {
     let sandbox = sandbox();
-    let repo = many(&sandbox);
-    let _ = sandbox.way(&repo, ["comment", "r-2", "漢字の説明 here"]).ok();
-    for (words, expected) in [
-        ("api", "r-1 r-3"),
-        ("AP", "r-1 r-3"),
-        ("apfel", "r-3"),
-        ("strasse", ""),
-        ("説明", "r-2"),
-        ("r-4", "r-4"),
-        ("thing old", "r-4"),
-        ("gone", ""),
-        ("\"", ""),
-        ("api AND docs", ""),
-        ("api* OR", ""),
-        ("title:api", ""),
+    let repo = sandbox.git_repo("repo");
+    let _ = sandbox.way(&repo, ["add", "Fix the login", "-d", "quote \" star * 100% a:b title"]).ok();
+    let finds = |words: &str| -> bool {
+        let run = sandbox.way(&repo, ["search", "--json", "--", words]);
+        assert!(run.code == 0 && run.stderr.is_empty(), "{words:?}: {run:#?}");
+        !run.data().as_array().unwrap().is_empty()
+    };
+    for words in [
+        "login",
+        "LOGIN fix",
+        "log",
+        "login*",
+        "\"login",
+        "login\"",
+        "^login",
+        "\"",
+        "*",
+        "%",
+        "a:b",
+        "-login",
+        "'login'",
+        "(login",
     ] {
-        let found = ids(&sandbox, &repo, &["search", words]);
-        assert_eq!(found.join(" "), expected, "{words}");
+        assert!(finds(words), "{words}");
     }
-    // A changed issue is found by its new text, and no longer by its old one.
-    let _ = sandbox.way(&repo, ["update", "r-1", "--title", "Mend the gateway"]).ok();
-    assert_eq!(ids(&sandbox, &repo, &["search", "gateway"]), ["r-1"]);
-    assert_eq!(ids(&sandbox, &repo, &["search", "api"]), ["r-3"]);
+    for words in [
+        "NEAR(fix login, 5)",
+        "fix NEAR login",
+        "fix AND login",
+        "fix OR nothing",
+        "login NOT nothing",
+        "title:login",
+        "{title body} : login",
+        "rowid:1",
+        "rank:bm25",
+        "login\"; DROP TABLE text; --",
+        "\"\"",
+        "{",
+        "(zz+)+$",
+        ".*",
+        "[",
+        "\\",
+        "_",
+        "\u{1f389}",
+        "\u{1f389}*",
+        "\u{202e}",
+        "\u{feff}",
+        "\u{1}",
+        "\u{1b}[2J",
+        "\u{fdfa}",
+        "--",
+    ] {
+        assert!(!finds(words), "{words}");
+    }
+    let long = |words: String, expected: &str| {
+        let run = sandbox.way(&repo, ["search", "--json", "--", &words]).fails(2);
+        assert!(run.error()["message"].as_str().unwrap().contains(expected), "{run:#?}");
+    };
+    let words: Vec<String> = (0..101).map(|word| word.to_string()).collect();
+    long(words.join(" "), "a search takes 1 to 100 words, not 101");
+    for piece in ["\"", "(", "NEAR(", "a* ", "\u{1f389}"] {
+        long(piece.repeat(1_001), "and at most 1000 are allowed");
+    }
+    assert!(finds(&"login ".repeat(150)), "repeated words count once");
 }

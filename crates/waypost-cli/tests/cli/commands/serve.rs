@@ -10,8 +10,8 @@ use serde_json::json;
 
 use crate::across::Companion;
 use crate::serving::Server;
-use crate::support::jobs::until;
 use crate::support::sandbox;
+use waypost_testkit::until;
 
 #[test]
 fn t8_other_machines_are_served_only_if_confirmed_by_a_second_flag() {

@@ -303,6 +303,21 @@ fn links_are_followed_inside_the_repository_and_not_out_of_it() {
     std::os::unix::fs::symlink("../elsewhere", repo.join(".cursor")).unwrap();
     let _ = sandbox.way(&repo, ["setup", "cursor"]).fails(7);
     assert_eq!(std::fs::read_to_string(sandbox.path("outside.md")).unwrap(), "not ours\n");
+    // Nor into version control.
+    let config = std::fs::read(repo.join(".git/config")).unwrap();
+    for (link, target, agent) in [
+        ("AGENTS.md", ".git/config", "generic"),
+        ("AGENTS.md", ".git/hooks/new", "generic"),
+        (".cursor", ".git", "cursor"),
+    ] {
+        let link = repo.join(link);
+        let _ = std::fs::remove_file(&link);
+        std::os::unix::fs::symlink(target, &link).unwrap();
+        let run = sandbox.way(&repo, ["setup", agent]).fails(7);
+        assert!(run.stderr.contains("a directory of version control"), "{run:#?}");
+    }
+    assert_eq!(std::fs::read(repo.join(".git/config")).unwrap(), config);
+    assert!(!repo.join(".git/hooks/new").exists() && !repo.join(".git/mcp.json").exists());
     assert_eq!(std::fs::read_dir(sandbox.path("elsewhere")).unwrap().count(), 0);
 }
 

@@ -1,28 +1,7 @@
 //! `way status`.
 
-use serde_json::json;
-
+use crate::support::sandbox;
 use crate::support::worktrees::{id_of, three};
-use crate::support::{sandbox, text};
-
-#[test]
-fn g4_filtering_by_worktree_gives_its_part_and_an_unknown_one_is_an_error() {
-    let sandbox = sandbox();
-    let (repo, ours, _) = three(&sandbox);
-    let id = id_of(&sandbox, &ours);
-    for wanted in [id.as_str(), &id[..8], "ours", "../ours", text(&ours)] {
-        let status = sandbox.way(&repo, ["status", "--json", "--worktree", wanted]).data();
-        assert_eq!(status["worktrees"].as_array().unwrap().len(), 1, "{wanted}");
-        assert!(status["events"].as_array().unwrap().iter().all(|event| event["worktree_id"] == *id));
-        let _ = sandbox.way(&repo, ["worktree", "list", "--worktree", wanted]).ok();
-    }
-    for unknown in ["wt_000000000000", "unknown", "wt_", ""] {
-        let run = sandbox.way(&repo, ["status", "--json", "--worktree", unknown]).fails(3);
-        assert_eq!(run.error()["code"], "not_found");
-    }
-    let run = sandbox.way(&repo, ["db", "info", "--worktree", "ours"]).fails(2);
-    assert!(run.stderr.contains("--worktree does not apply"), "{}", run.stderr);
-}
 
 #[test]
 fn the_status_leads_with_what_needs_a_person_and_fits_on_one_line() {
@@ -58,36 +37,42 @@ fn the_status_leads_with_what_needs_a_person_and_fits_on_one_line() {
 }
 
 #[test]
-fn the_status_of_one_repository_has_all_its_rows_however_many_others_have() {
+fn a_filter_by_worktree_names_one_that_is_known_and_is_refused_where_it_has_no_effect() {
     let sandbox = sandbox();
-    let (one, two) = (sandbox.git_repo("one"), sandbox.git_repo("two"));
-    let tasks: Vec<_> = (0..1_100).map(|number| json!({ "name": format!("t{number}") })).collect();
-    sandbox.write("two/plan.json", json!({ "tasks": tasks }).to_string());
-    sandbox.write("one/plan.json", r#"{"tasks":[{"name":"alone"}]}"#);
-    for (repo, name) in [(&two, "many"), (&one, "few")] {
-        let _ = sandbox.way(repo, ["--global", "workflow", "create", name, "--plan", "plan.json", "--start"]).ok();
+    let (repo, ours, _) = three(&sandbox);
+    let id = id_of(&sandbox, &ours);
+    for wanted in [&id[..8], "ours", "../ours"] {
+        let status = sandbox.way(&repo, ["status", "--json", "--worktree", wanted]).data();
+        assert_eq!(status["worktrees"].as_array().unwrap().len(), 1, "{wanted}");
+        let _ = sandbox.way(&repo, ["worktree", "list", "--worktree", wanted]).ok();
     }
-    let queued = |args: &[&str]| {
-        let args = [&["--global", "status", "--json"], args].concat();
-        let mut status = sandbox.way(&one, args).data();
-        let group = status["groups"].as_array().unwrap().iter().position(|group| group["group"] == "queued").unwrap();
-        status["groups"][group].take()
-    };
-    let all = queued(&[]);
-    assert_eq!((&all["total"], &all["has_more"]), (&json!(1_000), &json!(true)), "{all}");
-    assert_eq!(sandbox.way(&one, ["--global", "status", "--line"]).ok().stdout, "1000+ queued\n");
-    let few = queued(&["--repo", "one"]);
-    assert_eq!((&few["total"], few.get("has_more")), (&json!(1), None), "{few}");
-    assert_eq!(few["rows"][0]["name"], "few/alone");
-    let status = sandbox.way(&one, ["--global", "status", "--json", "--repo", "one"]).data();
-    for part in ["worktrees", "workflows"] {
-        assert_eq!(status[part].as_array().unwrap().len(), 1, "{part}: {}", status[part]);
+    for list in [&["status"][..], &["workflow", "list"], &["task", "list"], &["job", "list"]] {
+        let run = sandbox.way(&repo, [list, &["--json", "--worktree", "unknown"]].concat()).fails(3);
+        assert_eq!(run.error()["code"], "not_found", "{list:?}");
     }
-    assert_eq!(status["totals"]["ready"], 1);
-    let worktree = &status["worktrees"][0]["id"];
-    assert!(status["events"].as_array().unwrap().iter().all(|event| event["worktree_id"] == *worktree), "{status}");
-    let many = queued(&["--repo", "two", "--limit", "3"]);
-    assert_eq!((many["rows"].as_array().unwrap().len(), &many["has_more"]), (3, &json!(true)));
-    let run = sandbox.way(&one, ["--global", "status", "--repo", "three"]).fails(3);
-    assert!(run.stderr.contains("no repository \"three\""), "{}", run.stderr);
+    let _ = sandbox.way(&repo, ["workflow", "show", "w", "--worktree", "ours"]).fails(2);
+    let run = sandbox.way(&repo, ["db", "info", "--worktree", "ours"]).fails(2);
+    assert!(run.stderr.contains("--worktree does not apply"), "{}", run.stderr);
+}
+
+#[test]
+fn the_words_of_another_tracker_mean_the_same_here() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = sandbox.way(&repo, ["add", "One", "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let status = || sandbox.way(&repo, ["show", &id, "--json"]).data()["status"].as_str().unwrap().to_owned();
+    for (line, after) in [
+        (&["status", &id, "in-progress"][..], "in_progress"),
+        (&["update", &id, "--status", "open"], "open"),
+        (&["work", &id], "in_progress"),
+        (&["status", &id, "Deferred"], "deferred"),
+        (&["update", &id, "--status", "in-progress"], "in_progress"),
+    ] {
+        let _ = sandbox.way(&repo, line).ok();
+        assert_eq!(status(), after, "{line:?}");
+    }
+    for line in [&["show"][..], &["status", &id], &["list", "--status", "in-progress"]] {
+        assert!(sandbox.way(&repo, line).ok().stdout.contains(&id), "{line:?}");
+    }
+    let _ = sandbox.way(&repo, ["status", &id, "wombat"]).fails(2);
 }

@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::serving::Server;
 
 #[test]
-fn tokens_are_invalid_once_revoked_rotated_or_expired() {
+fn a_running_server_refuses_a_token_once_a_command_rotated_or_revoked_it() {
     let server = Server::start(&[]);
     let status = |token: &str| server.ask("GET", "/api/v1/status").by(token).send().status;
     let first = server.way(&["token", "create", "--agent", "a", "--json"]).data();
@@ -17,18 +17,12 @@ fn tokens_are_invalid_once_revoked_rotated_or_expired() {
     assert_eq!((status(secret), status(&second)), (401, 200));
     let _ = server.way(&["token", "revoke", id]).ok();
     assert_eq!(status(&second), 401);
-    let _ = server.way(&["token", "revoke", id]).fails(3);
     // The clock of tests is fixed.
-    let ended = server.token(&["--agent", "a", "--expires", "0s"]);
-    assert_eq!(status(&ended), 401);
-    assert_eq!(status(&server.token(&["--agent", "a", "--expires", "1h"])), 200);
+    assert_eq!(status(&server.token(&["--agent", "a", "--expires", "0s"])), 401);
     let own = server.token.clone();
     let _ = server.way(&["token", "rotate", "own"]).ok();
     assert_eq!(status(&own), 401);
     assert_eq!(server.remote(&["workflow", "list", "--json"]).data(), json!([]), "the command finds the new one");
-    let _ = server.way(&["token", "create"]).fails(2);
-    let _ = server.way(&["token", "create", "--role", "job", "--agent", "a"]).fails(2);
-    let _ = server.way(&["token", "create", "--role", "king"]).fails(2);
 }
 
 #[test]

@@ -24,42 +24,6 @@ fn ids_and_texts_can_be_piped_in() {
 }
 
 #[test]
-fn fields_are_set_and_cleared() {
-    let sandbox = sandbox();
-    let repo = sandbox.git_repo("repo");
-    let id = add(&sandbox, &repo, &["Old title"]);
-    let update = |args: &[&str]| sandbox.way(&repo, [&["update", &id, "--json"], args].concat());
-    let data =
-        update(&["--title", "New", "-p", "0", "--notes", "n", "--add-label", "x", "--defer-until", "2026-12-01"])
-            .data();
-    assert_eq!(
-        (data["title"].as_str(), data["priority"].as_u64(), data["notes"].as_str()),
-        (Some("New"), Some(0), Some("n"))
-    );
-    assert_eq!(data["defer_until"], "2026-12-01T00:00:00.000Z");
-    assert_eq!(sandbox.way(&repo, ["ready"]).code, 6, "it is deferred");
-    let data = update(&["--notes", "", "--remove-label", "x", "--defer-until", ""]).data();
-    assert!(data.get("notes").is_none() && data.get("labels").is_none() && data.get("defer_until").is_none());
-    assert_eq!(ids(&sandbox, &repo, &["ready"]), std::slice::from_ref(&id));
-    for (bad, code) in [
-        (["--status", "opne"], 2),
-        (["--priority", "7"], 2),
-        (["--title", ""], 2),
-        (["--parent", &id], 4),
-        (["--defer-until", "soon"], 2),
-    ] {
-        let _ = update(&bad).fails(code);
-    }
-    // From standard input, as from a pipe.
-    let mut command = sandbox.way_command(&repo);
-    let mut child =
-        command.args(["update", &id, "-d", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"two\nlines\n").unwrap();
-    assert!(child.wait().unwrap().success());
-    assert_eq!(sandbox.way(&repo, ["show", &id, "--json"]).data()["description"], "two\nlines");
-}
-
-#[test]
 fn times_may_be_relative_to_now() {
     let sandbox = sandbox();
     let repo = sandbox.git_repo("repo");
@@ -91,4 +55,27 @@ fn times_may_be_relative_to_now() {
     assert_eq!(way(&["show", id, "--json"]).data()["due_at"], "2026-01-05T13:30:00.000Z");
     assert_eq!(way(&["list", "--due-before", "+2h", "--json"]).data().as_array().unwrap().len(), 1);
     assert_eq!(way(&["list", "--created-after", "5 minutes ago", "--json"]).data().as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn options_set_and_clear_fields() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let id = add(&sandbox, &repo, &["Old title"]);
+    let update = |args: &[&str]| sandbox.way(&repo, [&["update", &id, "--json"], args].concat());
+    let set = ["--title", "New", "-p", "0", "--notes", "n", "--add-label", "x", "--defer-until", "2026-12-01"];
+    let data = update(&set).data();
+    assert_eq!((&data["title"], &data["priority"], &data["labels"][0]), (&"New".into(), &0.into(), &"x".into()));
+    let data = update(&["--notes", "", "--remove-label", "x", "--defer-until", ""]).data();
+    assert!(data.get("notes").is_none() && data.get("labels").is_none() && data.get("defer_until").is_none());
+    for (bad, code) in [(["--status", "opne"], 2), (["--priority", "7"], 2), (["--parent", &id], 4)] {
+        let _ = update(&bad).fails(code);
+    }
+    // From standard input, as from a pipe.
+    let mut command = sandbox.way_command(&repo);
+    let mut child =
+        command.args(["update", &id, "-d", "-"]).stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
+    std::io::Write::write_all(&mut child.stdin.take().unwrap(), b"two\nlines\n").unwrap();
+    assert!(child.wait().unwrap().success());
+    assert_eq!(sandbox.way(&repo, ["show", &id, "--json"]).data()["description"], "two\nlines");
 }

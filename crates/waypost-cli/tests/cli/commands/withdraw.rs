@@ -1,24 +1,17 @@
 //! `way withdraw`.
 
-use crate::support::ledger::add;
+use crate::support::ledger::{LEDGER, add, lines};
 use crate::support::repos::contributor;
 use crate::support::sandbox;
-use crate::support::transfers::{at, comments, copies, maintain};
 
 #[test]
-fn withdrawing_a_proposal_keeps_the_edits_of_both_copies() {
+fn a_proposal_is_withdrawn_once() {
     let sandbox = sandbox();
-    let (_, fork, planning) = contributor(&sandbox);
-    let id = add(&sandbox, &fork, &["Idea", "-l", "old"]);
-    at(&sandbox, &fork, 1, &["propose", &id]);
-    maintain(&sandbox, &fork, 2, &["update", &id, "--title", "Better idea", "--remove-label", "old"]);
-    maintain(&sandbox, &fork, 3, &["comment", &id, "said in the project"]);
-    at(&sandbox, &planning, 4, &["comment", &id, "said in the planning"]);
-    at(&sandbox, &planning, 5, &["label", "add", &id, "new"]);
-    at(&sandbox, &fork, 6, &["withdraw", &id]);
-    assert!(copies(&fork, &id).is_empty());
-    let [local] = copies(&planning, &id).try_into().unwrap();
-    assert_eq!(comments(&local), ["said in the planning", "said in the project"]);
-    assert_eq!((&local["title"], &local["visibility"]), (&"Better idea".into(), &"local".into()));
-    assert_eq!(local["labels"], serde_json::json!(["new"]));
+    let (_, fork, _) = contributor(&sandbox);
+    let id = add(&sandbox, &fork, &["Idea"]);
+    assert_eq!(sandbox.way(&fork, ["propose", &id]).code, 0);
+    let run = sandbox.way(&fork, ["withdraw", &id]).ok();
+    assert_eq!(run.stdout, format!("Withdrawn {id}  Idea\n"));
+    assert_eq!(lines(&fork.join(LEDGER)).len(), 1);
+    let _ = sandbox.way(&fork, ["withdraw", &id]).fails(4);
 }

@@ -5,9 +5,9 @@ use std::process::{Child, Command, Stdio};
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
 use waypost_fs::{FileIdentity, remove_tree};
-use waypost_testkit::{Run, postgres_url};
+use waypost_testkit::{Run, postgres_url, until};
 
-use crate::support::jobs::{Shop, is_alive, path, until};
+use crate::support::jobs::{Shop, is_alive, path};
 
 const WAY: &str = env!("CARGO_BIN_EXE_way");
 
@@ -159,6 +159,44 @@ fn p21_workers_on_two_machines_share_one_queue_and_a_job_runs_on_the_named_machi
     let ran = here(&["job", "show", job["id"].as_str().unwrap(), "--json"]).data();
     assert_eq!((&ran["status"], ran["machine"].as_str()), (&json!("completed"), Some(machine.trim())), "{ran}");
     assert!(ran["output"].as_str().unwrap().contains("/workspaces/jb_"), "{ran}");
+}
+
+#[test]
+fn p21_commands_on_a_workspace_of_another_machine_name_it_and_change_nothing() {
+    let shop = Shop::new();
+    let store = postgres_url();
+    let elsewhere = shop.sandbox.path("elsewhere");
+    shop.sandbox.git(&shop.repo, ["clone", "--quiet", ".", elsewhere.to_str().unwrap()]);
+    let on = |home: &str, dir: &std::path::Path, args: &[&str]| {
+        let mut command = shop.sandbox.way_command(dir);
+        command.env_remove("WAYPOST_TEST_CLOCK").env("WAYPOST_HOME", shop.sandbox.path(home));
+        Run::of(&command.arg("--quiet").env("WAYPOST_DB", &store).args(args).output().unwrap())
+    };
+    let here = |args: &[&str]| on("home/.waypost", &shop.repo, args);
+    let job = on("other-home", &elsewhere, &["job", "start", "--json", "--", "sh", "-c", "echo new > new"]).data();
+    let machine = std::fs::read_to_string(shop.sandbox.path("other-home/machine")).unwrap();
+    let (id, ws) = (job["id"].as_str().unwrap(), job["workspace_id"].as_str().unwrap());
+    for args in [
+        &["ws", "show", ws][..],
+        &["ws", "diff", ws],
+        &["ws", "snapshot", ws],
+        &["ws", "rm", "--dry-run", ws],
+        &["ws", "rm", "--force", ws],
+        &["ws", "rm", "--discard", id],
+        &["ws", "push", ws],
+        &["ws", "land", ws],
+        &["ws", "merged", ws],
+        &["ws", "update", ws],
+        &["ws", "enter", ws],
+        &["job", "deliver", id],
+        &["job", "start", "--workspace", ws, "--", "true"],
+    ] {
+        let run = here(args).fails(7);
+        assert!(run.stderr.contains(&format!("is on the machine {}", machine.trim())), "{args:?}: {}", run.whole());
+    }
+    assert!(path(&job["workspace_dir"]).join("new").exists());
+    let shown = on("other-home", &elsewhere, &["ws", "show", ws, "--json"]).data();
+    assert!(shown.to_string().contains("\"status\":\"kept\""), "{shown}");
 }
 
 #[test]

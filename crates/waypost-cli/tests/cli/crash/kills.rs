@@ -13,9 +13,9 @@ use std::process::{Child, Stdio};
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::Value;
-use waypost_testkit::{Run, strace};
+use waypost_testkit::{Run, strace, until};
 
-use crate::support::jobs::{Shop, is_alive, path, pid_of, state_of, until};
+use crate::support::jobs::{Shop, is_alive, path, pid_of, state_of};
 use crate::support::mounts::{Unmounted, mounts, require_overlays};
 use crate::support::workspaces::tree;
 

@@ -4,4 +4,5 @@ mod faults;
 mod kills;
 mod processes;
 mod resume;
+mod stopped;
 mod storm;

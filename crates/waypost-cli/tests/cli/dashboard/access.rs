@@ -1,5 +1,9 @@
 //! Logins, roles, deep links and the history of the browser.
 
+use std::io::{BufRead as _, BufReader, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc;
+
 use waypost_testkit::Browser;
 
 use super::{create_work, open};
@@ -36,7 +40,7 @@ fn a_deep_link_survives_the_login_and_logging_out_ends_the_session() {
     assert!(!browser.text().contains("release"), "{}", browser.text());
     browser.go(server.url());
     browser.wait_for("Log in");
-    assert!(browser.run("return sessionStorage.getItem('waypost-token')").is_null());
+    assert!(browser.run("return sessionStorage.getItem('waypost-session')").is_null());
 }
 
 #[test]
@@ -50,6 +54,94 @@ fn the_session_of_a_login_link_ends_with_logging_out() {
     browser.go(server.url());
     browser.wait_for("Log in");
     assert!(!browser.text().contains("Needs you"), "{}", browser.text());
+}
+
+/// A web server of another user, which records what browsers send to it, and answers every request with a page.
+fn recorder(address: &str, page: String) -> (String, mpsc::Receiver<String>) {
+    let listener = TcpListener::bind(address).unwrap();
+    let host = listener.local_addr().unwrap().to_string();
+    let (sender, received) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut stream = BufReader::new(stream);
+            let mut head = String::new();
+            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).is_ok_and(|read| read > 0) {}
+            let length = page.len();
+            let _ = write!(
+                stream.get_mut(),
+                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{page}"
+            );
+            if sender.send(head).is_err() {
+                return;
+            }
+        }
+    });
+    (host, received)
+}
+
+/// Browsers send cookies to every port of a host: the page has none, and nothing of its session leaves its own port.
+#[test]
+fn nothing_of_a_session_arrives_at_another_port_or_address() {
+    let server = Server::start(&["--open"]);
+    create_work(&server);
+    let browser = open(&server);
+    browser.wait_for("Needs you");
+    let secret = browser.run("return sessionStorage.getItem('waypost-session')").as_str().unwrap().to_owned();
+    assert!(secret.starts_with("ways_"), "{secret}");
+    assert_eq!(browser.run("return document.cookie"), "");
+    assert_eq!(browser.run("return location.hash"), "#/now", "the code is not in the address");
+    let code = server.said["login"].as_str().unwrap().split('=').nth(1).unwrap().to_owned();
+    let port = server.host().split(':').nth(1).unwrap();
+    // It shows the dashboard in a frame, asks for it, and listens on the channel of its tabs.
+    let page = format!(
+        "<p>elsewhere</p><iframe src='{0}/'></iframe><script>window.heard = [];\
+         const tabs = new BroadcastChannel('waypost-session'); tabs.onmessage = (one) => heard.push(one.data);\
+         tabs.postMessage({{ asks: true }});\
+         fetch('{0}/api/v1/status', {{ credentials: 'include' }}).then((one) => heard.push(one.status), () => {{}})\
+         .finally(() => {{ window.asked = true; }});</script>",
+        server.url()
+    );
+    for address in ["127.0.0.1:0".to_owned(), format!("127.0.0.2:{port}")] {
+        let (host, received) = recorder(&address, page.clone());
+        browser.open_tab();
+        browser.go(&format!("http://{host}/"));
+        browser.wait_for("elsewhere");
+        browser.wait_for_script("the page has asked", "window.asked");
+        assert_eq!(browser.run("return window.heard"), serde_json::json!([]), "{host}");
+        assert_eq!(browser.run("return document.cookie + (sessionStorage.getItem('waypost-session') ?? '')"), "");
+        let frame = "return document.querySelector('iframe').contentDocument?.body.innerText ?? 'refused'";
+        assert_eq!(browser.run(frame), "refused", "{host}");
+        let arrived: String = received.try_iter().collect();
+        assert!(arrived.starts_with("GET / "), "{arrived}");
+        for word in [&secret, &code, "cookie:", "authorization:", server.host()] {
+            assert!(!arrived.to_ascii_lowercase().contains(word), "{word}: {arrived}");
+        }
+    }
+}
+
+#[test]
+fn other_tabs_and_a_reload_keep_the_session_until_one_of_them_logs_out() {
+    let server = Server::start(&["--open"]);
+    create_work(&server);
+    let browser = open(&server);
+    browser.wait_for("Needs you");
+    let _ = browser.run("window.isOld = true; location.reload()");
+    browser
+        .wait_for_script("the page is loaded again", "!window.isOld && document.body.innerText.includes('Needs you')");
+    let second = browser.open_tab();
+    browser.go(&format!("{}/#/agents", server.url()));
+    browser.wait_for("ann");
+    assert_eq!(browser.run("return location.hash"), "#/agents");
+    // The link was used: a third tab says so only if no other one is logged in.
+    let _ = browser.open_tab();
+    browser.go(server.said["login"].as_str().unwrap());
+    browser.wait_for("Needs you");
+    browser.click("Log out");
+    browser.wait_for("Log in");
+    browser.use_tab(&second);
+    browser.wait_for("Log in");
+    browser.go(server.said["login"].as_str().unwrap());
+    browser.wait_for("This login link was used already, or is too old.");
 }
 
 #[test]

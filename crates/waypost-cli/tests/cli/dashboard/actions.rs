@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{create_work, open, refusal};
 use crate::serving::Server;
-use crate::support::jobs::until;
+use waypost_testkit::until;
 
 fn task(server: &Server, name: &str) -> Value {
     server.way(&["task", "show", name, "--json"]).data()

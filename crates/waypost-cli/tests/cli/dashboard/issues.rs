@@ -4,10 +4,10 @@ use serde_json::{Value, json};
 
 use super::open;
 use crate::serving::Server;
-use crate::support::jobs::until;
 use crate::support::ledger::add;
 use crate::support::repos::with_issue;
 use crate::support::sandbox;
+use waypost_testkit::until;
 
 fn show(server: &Server, id: &str) -> Value {
     server.way(&["show", id, "--json"]).data()

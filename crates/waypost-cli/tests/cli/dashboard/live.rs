@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::{create_work, open};
 use crate::serving::Server;
-use crate::support::jobs::until;
+use waypost_testkit::until;
 
 /// Lets frames come only when the test calls `frame()`, and counts how often the screen is drawn.
 const MANUAL_FRAMES: &str = "

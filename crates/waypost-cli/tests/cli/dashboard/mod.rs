@@ -10,10 +10,9 @@ mod work;
 mod workspaces;
 mod xss;
 
-use waypost_testkit::{Browser, Run};
+use waypost_testkit::{Browser, Run, until};
 
 use crate::serving::Server;
-use crate::support::jobs::until;
 
 /// A text that runs a script in a page that does not escape it.
 const HOSTILE: &str = "<img src=x onerror='window.hacked=1'><script>window.hacked=1</script>";
@@ -163,7 +162,7 @@ fn actions_change_the_store_and_readers_have_none() {
     until("the workflow goes on", || workflow() == "in_progress");
     assert_eq!(browser.errors(), [""; 0]);
     let token = server.token(&["--role", "read-only"]);
-    let _ = browser.run(&format!("sessionStorage.setItem('waypost-token', '{token}'); location.reload()"));
+    let _ = browser.run(&format!("sessionStorage.setItem('waypost-session', '{token}'); location.reload()"));
     browser.wait_for("waits for build");
     let asked = "return performance.getEntriesByType('resource').some((one) => one.name.endsWith('/whoami') && one.responseEnd > 0)";
     until("the page knows the role", || browser.run(asked) == true);

@@ -3,10 +3,9 @@
 use std::process::Command;
 
 use serde_json::{Value, json};
-use waypost_testkit::{Browser, Run};
+use waypost_testkit::{Browser, Run, until};
 
 use crate::serving::Server;
-use crate::support::jobs::until;
 use crate::support::sandbox;
 
 const PLAN: &str = "design: Draw it\nbuild <- design\ndocs <- design\ntest <- build\nrelease <- test, docs\n";

@@ -21,10 +21,9 @@ use waypost::place::{Place, Request};
 use waypost_core::escape::EXPLANATION;
 use waypost_core::op::{RegisterAgent, SendMessage};
 use waypost_server::mcp;
-use waypost_testkit::{Run, mcp_python, postgres_url};
+use waypost_testkit::{Run, mcp_python, postgres_url, until};
 
 use crate::serving::MAX_LEAK_PER_CLIENT_KIB;
-use crate::support::jobs::until;
 use crate::support::work::Team;
 
 /// Bytes that count as one token.
@@ -479,7 +478,7 @@ fn changes_by_other_processes_and_a_new_branch_are_seen_at_once() {
     let branch: String = db.query_row("SELECT branch FROM worktrees", [], |row| row.get(0)).unwrap();
     assert_eq!(branch, "topic");
     drop(db);
-    // The store is moved away, and another command creates a new one in its place.
+    // The store is moved away, and a person has a new one created in its place.
     for name in ["state.db", "state.db-wal", "state.db-shm"] {
         let path = team.repo.join(".git/waypost").join(name);
         if path.exists() {
@@ -490,7 +489,7 @@ fn changes_by_other_processes_and_a_new_branch_are_seen_at_once() {
         let refused = client.refused("heartbeat", &json!({}));
         assert_eq!(refused["code"], "unavailable", "the open store was moved away: {refused}");
     }
-    let _ = team.data("status");
+    let _ = team.data("init");
     assert_eq!(client.call("status", &json!({})), json!({}), "the new store is used from then on");
 }
 
@@ -859,4 +858,71 @@ fn a_connected_server_renews_the_leases_of_the_names_that_its_client_used() {
     assert_eq!(task()["epoch"], claimed["epoch"]);
     let _ = client.close();
     until("the lease expires with the connection", || task()["holder"].is_null());
+}
+
+#[test]
+fn an_invalid_message_is_answered_with_its_id_and_the_right_code() {
+    let cases = [
+        (json!({ "jsonrpc": "2.0", "id": 7, "method": "tools/call", "params": { "name": 5 } }), json!(7), -32602),
+        (json!({ "jsonrpc": "2.0", "id": 8, "method": "tools/call" }), json!(8), -32602),
+        (json!({ "jsonrpc": "2.0", "id": "r", "method": "resources/read", "params": {} }), json!("r"), -32602),
+        (json!({ "jsonrpc": "2.0", "id": 9, "method": "tools/list", "params": "all" }), json!(9), -32602),
+        (json!({ "jsonrpc": "2.0", "id": 10, "method": 5 }), json!(10), -32600),
+        (json!({ "id": 11, "method": "ping" }), json!(11), -32600),
+        (json!({ "jsonrpc": "2.0", "id": 12, "method": "wombat" }), json!(12), -32601),
+        (json!([1]), Value::Null, -32600),
+    ];
+    let team = team();
+    let mut client = Client::connect(&team, "mcp");
+    for (message, id, code) in &cases {
+        client.send(message);
+        let mut line = String::new();
+        client.stdout.read_line(&mut line).unwrap();
+        let answer: Value = serde_json::from_str(&line).unwrap();
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (id, &json!(code)), "{message}: {answer}");
+    }
+    client.send(&json!({ "jsonrpc": "2.0", "method": "notifications/cancelled", "params": 5 }));
+    client.call("heartbeat", &json!({ "agent": "ann" }));
+    let server = crate::serving::Server::start(&[]);
+    for (message, id, code) in &cases {
+        let ask = server.ask("POST", "/mcp").with("accept", "application/json, text/event-stream");
+        let reply = ask.with("mcp-protocol-version", "2025-06-18").json(message).send();
+        let answer: Value = serde_json::from_str(&reply.body).unwrap_or_else(|_| panic!("{message}: {}", reply.body));
+        assert_eq!((&answer["id"], &answer["error"]["code"]), (id, &json!(code)), "{message}: {answer}");
+    }
+}
+
+#[test]
+fn an_issue_of_any_size_fits_into_the_budget_of_a_model_and_its_comments_have_pages() {
+    let team = Team::new();
+    let comment =
+        |number: usize| json!({ "id": number, "author": "ann", "text": format!("said {number} {}", "x".repeat(900)) });
+    let issue = json!({
+        "id": "a-1", "title": "Big", "status": "open", "description": "y".repeat(500_000), "odd": ["z".repeat(100_000)],
+        "comments": (0..60).map(comment).collect::<Vec<_>>(),
+    });
+    team.sandbox.dir("repo/.waypost");
+    team.sandbox.write(team.repo.join(".waypost/issues.jsonl"), format!("{issue}\n"));
+    let mut client = Client::connect(&team, "mcp");
+    let (mut seen, mut after, mut pages) = (Vec::new(), Value::Null, 0);
+    loop {
+        let page = client.call("issues", &json!({ "do": "show", "id": "a-1", "after": after }));
+        assert!(page.to_string().len() < 12_000, "{} bytes", page.to_string().len());
+        if pages == 0 {
+            let left_out = page["left_out"].to_string();
+            for part in ["description has 500002 bytes", "odd has", "of 60 comments"] {
+                assert!(left_out.contains(part), "{left_out}");
+            }
+        }
+        let comments = page["issue"]["comments"].as_array().unwrap();
+        seen.extend(comments.iter().map(|comment| comment["id"].as_u64().unwrap()));
+        (after, pages) = (page["next"].clone(), pages + 1);
+        if after.is_null() {
+            break;
+        }
+    }
+    assert!(seen == (0..60).collect::<Vec<u64>>() && pages > 5, "{seen:?} in {pages} pages");
+    client.printed = 0;
+    client.call("issues", &json!({ "do": "show", "id": "a-1", "budget": 500 }));
+    assert!(client.printed < 8_000, "text and data together: {} bytes", client.printed);
 }

@@ -59,7 +59,8 @@ fn c12_the_official_client_in_rust_ends_in_the_same_state_over_http() {
     let (_served, said) = Served::start(&team);
     runtime().block_on(async {
         let socket = UnixSocketHttpClient::new(said["socket"].as_str().unwrap(), "http://localhost/mcp");
-        let config = StreamableHttpClientTransportConfig::with_uri("http://localhost/mcp");
+        let token = std::fs::read_to_string(said["token"].as_str().unwrap()).unwrap();
+        let config = StreamableHttpClientTransportConfig::with_uri("http://localhost/mcp").auth_header(token.trim());
         let transport = StreamableHttpClientTransport::with_client(socket, config);
         live(().serve(transport).await.unwrap()).await;
     });

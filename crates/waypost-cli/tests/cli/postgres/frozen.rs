@@ -5,11 +5,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use waypost_testkit::{Postgres, Run};
+use waypost_testkit::{Postgres, Run, until};
 
 use crate::serving::Server;
 use crate::support::failover::{Machine, SCHEMA};
-use crate::support::jobs::until;
 
 const WAIT: Duration = Duration::from_secs(3);
 

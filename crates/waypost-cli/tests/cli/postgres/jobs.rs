@@ -6,9 +6,9 @@ use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
-use waypost_testkit::{Run, Sandbox, postgres_url};
+use waypost_testkit::{Run, Sandbox, postgres_url, until};
 
-use crate::support::jobs::{JOB_COMMANDS, until};
+use crate::support::jobs::JOB_COMMANDS;
 use crate::support::sandbox;
 
 const PASSWORD: &str = "canary-of-the-password";
@@ -89,8 +89,9 @@ fn a_job_works_without_the_password_of_its_store() {
         "{JOB_COMMANDS}\ncat /proc/$$/environ /proc/$$/cmdline > own; env > child\n\
         sh -c 'cat /proc/self/environ /proc/self/cmdline' > grandchild"
     );
-    let run = shop.run(&script).ok();
-    assert!(run.stdout.contains("all commands work"), "{}", run.whole());
+    let run = shop.run(&script);
+    assert!(run.code == 0 && run.stdout.contains("all commands work"), "{}", run.whole());
+    assert!(run.stderr.contains("committed 3 files"), "what it saw is its result: {}", run.stderr);
     let job = shop.way(&["job", "list", "--json"]).data()[0].clone();
     assert_eq!((&job["status"], &job["phases"][4]["name"]), (&json!("completed"), &json!("thinking")), "{job}");
     let dir = Path::new(job["workspace_dir"].as_str().unwrap()).to_owned();

@@ -1,5 +1,6 @@
 //! Stores on a PostgreSQL server.
 
+mod conflicts;
 mod failover;
 mod frozen;
 mod jobs;

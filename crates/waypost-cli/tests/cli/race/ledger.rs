@@ -7,9 +7,8 @@ use std::process::{Child, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
 use rustix::process::{Pid, Signal, kill_process};
-use waypost_testkit::{Run, Sandbox, strace};
+use waypost_testkit::{Run, Sandbox, strace, until};
 
-use crate::support::jobs::until;
 use crate::support::ledger::{LEDGER, add, ids, lines};
 use crate::support::sandbox;
 

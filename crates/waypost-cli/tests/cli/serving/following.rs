@@ -5,10 +5,9 @@ use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
-use waypost_testkit::Run;
+use waypost_testkit::{Run, until};
 
 use super::{Ask, Server, peak_kib, resident_kib};
-use crate::support::jobs::until;
 
 /// A stream of events, read by the test.
 pub(super) struct Stream(BufReader<TcpStream>);

@@ -7,15 +7,15 @@ use std::process::Stdio;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use waypost_testkit::{Run, Sandbox};
+use waypost_testkit::{Run, Sandbox, until};
 
 use super::following::Stream;
 use super::{Reply, Server};
-use crate::support::jobs::{JOB_COMMANDS, until};
+use crate::support::jobs::JOB_COMMANDS;
 use crate::support::moment_ms;
 
 impl Server {
-    fn with_commit() -> Server {
+    pub(super) fn with_commit() -> Server {
         Server::with_commit_and(&[])
     }
 
@@ -477,4 +477,79 @@ fn a_workspace_is_saved_delivered_and_removed_over_http_and_none_with_unsaved_wo
     assert!(!path.exists());
     assert!(says(&remove(""), 409, "already"));
     assert_eq!(server.ask("DELETE", "/api/v1/workspaces/ws_none").send().status, 404);
+}
+
+#[test]
+fn a_cancelled_workflow_ends_its_jobs_over_http() {
+    let server = Server::with_commit();
+    server.sandbox.write("plan.txt", "one: First\n");
+    let plan = server.sandbox.path("plan.txt");
+    let _ = server.way(&["workflow", "create", "w", "--plan", plan.to_str().unwrap(), "--start"]).ok();
+    let job = server.run(&json!({ "command": ["sleep", "600"], "task": "one" }));
+    assert_eq!(server.post("/api/v1/workflows/w/cancel", &json!({})).status, 200);
+    assert_eq!(server.end_of(&job)["status"], "cancelled");
+}
+
+#[test]
+fn a_server_waits_for_a_child_of_its_killed_predecessor() {
+    let sandbox = crate::support::sandbox();
+    let repo = sandbox.git_repo("repo");
+    let (socket, lock) = (sandbox.path("way.sock"), sandbox.path("way.lock"));
+    // A child that has not started its program yet has the lock and the port.
+    let held = fs::File::create(&lock).unwrap();
+    held.lock().unwrap();
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let number = port.local_addr().unwrap().port().to_string();
+    let mut command = sandbox.way_command(&repo);
+    command.args(["serve", "--json", "--port", &number, "--socket", socket.to_str().unwrap()]);
+    let mut next = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let fds = PathBuf::from(format!("/proc/{}/fd", next.id()));
+    let has_open = |fd: std::io::Result<fs::DirEntry>| fs::read_link(fd.unwrap().path()).is_ok_and(|to| to == lock);
+    until("it waits for the lock", || {
+        let fds = fs::read_dir(&fds).into_iter().flatten();
+        next.try_wait().unwrap().is_some() || fds.into_iter().any(has_open)
+    });
+    drop((held, port));
+    let mut line = String::new();
+    BufReader::new(next.stdout.take().unwrap()).read_line(&mut line).unwrap();
+    let _ = next.kill();
+    let said = next.wait_with_output().unwrap();
+    assert!(line.contains(&number), "{line} {}", String::from_utf8_lossy(&said.stderr));
+}
+
+#[test]
+fn p4_a_job_over_http_works_in_the_workspace_or_the_repository_that_it_names() {
+    let server = Server::with_commit_and(&["--global"]);
+    let other = server.sandbox.git_repo("other");
+    server.sandbox.git(&other, ["commit", "--quiet", "--allow-empty", "-m", "Another"]);
+    server.sandbox.git(&other, ["remote", "add", "origin", "git@host.invalid:acme/shop.git"]);
+    let _ = server.way(&["--global", "repo", "add", other.to_str().unwrap()]).ok();
+    let of = |provider: &str, repo: &str| json!({ "provider": provider, "owner": "Acme", "repo": repo });
+    let script = ["sh", "-c", "pwd; git log --format=%s -1"];
+    let here = server.end_of(&server.run(&json!({ "command": script })));
+    assert!(here["output"].as_str().unwrap().ends_with("First"), "{here}");
+    for provider in ["host", "host.invalid"] {
+        let there = server.end_of(&server.run(&json!({ "command": script, "input": of(provider, "shop") })));
+        assert_eq!(there["repository"], "other", "{there}");
+        assert!(there["output"].as_str().unwrap().ends_with("Another"), "{there}");
+    }
+    for unknown in [of("host", "none"), of("hos", "shop")] {
+        let reply = server.post("/api/v1/jobs", &json!({ "command": script, "input": unknown }));
+        assert_eq!((reply.status, reply.body.contains("no repository Acme/")), (404, true), "{reply:?}");
+    }
+    let known = here["workspace_id"].as_str().unwrap();
+    let again = server.run(&json!({ "command": script, "workspace": known, "input": of("host", "shop") }));
+    assert_eq!(server.end_of(&again)["output"], here["output"]);
+    assert_eq!(server.post("/api/v1/jobs", &json!({ "command": script, "workspace": "ws_none" })).status, 404);
+}
+
+#[test]
+fn a_deleted_log_is_not_found_over_http() {
+    let server = Server::with_commit();
+    let job = server.end_of(&server.run(&json!({ "command": ["echo", "said"] })));
+    fs::remove_file(job["log"].as_str().unwrap()).unwrap();
+    for end in ["log", "log/stream"] {
+        let reply = server.get(&format!("/api/v1/jobs/{}/{end}", job["id"].as_str().unwrap()));
+        assert_eq!((reply.status, reply.body.contains("was deleted")), (404, true), "{end}: {reply:?}");
+    }
 }

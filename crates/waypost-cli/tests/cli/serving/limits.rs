@@ -7,7 +7,7 @@ use std::os::unix::net::UnixStream;
 use serde_json::json;
 
 use super::{MAX_BODY_BYTES, MAX_LEAK_PER_CLIENT_KIB, Reply, Server, resident_kib};
-use crate::support::jobs::until;
+use waypost_testkit::until;
 
 #[test]
 fn t32_g21_requests_that_are_too_large_or_too_deep_are_refused() {
@@ -190,7 +190,8 @@ fn t32_clients_that_send_and_never_read_keep_neither_tcp_nor_the_socket_busy() {
         assert_eq!(server.get("/api/v1/status").status, 200, "a client with a token is served");
         let mut socket = UnixStream::connect(server.socket()).unwrap();
         socket.set_read_timeout(Some(std::time::Duration::from_secs(20))).unwrap();
-        socket.write_all(b"GET /api/v1/status HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
+        let request = server.ask("GET", "/api/v1/status").with("Host", "localhost").with("Connection", "close");
+        socket.write_all(request.head().as_bytes()).unwrap();
         let mut line = String::new();
         BufReader::new(socket).read_line(&mut line).unwrap();
         assert_eq!(line, "HTTP/1.1 200 OK\r\n", "the owner is served");

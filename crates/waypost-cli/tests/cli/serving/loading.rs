@@ -38,7 +38,7 @@ fn acknowledged_writes_survive_a_killed_server() {
             });
         }
         while count.load(Ordering::Relaxed) < 300 {
-            std::thread::yield_now();
+            waypost_testkit::pause();
         }
         server.signal(Signal::KILL);
         is_over.store(true, Ordering::Relaxed);

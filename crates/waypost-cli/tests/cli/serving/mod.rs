@@ -13,7 +13,9 @@ mod loading;
 mod pages;
 mod replacing;
 mod repositories;
+mod rights;
 mod roles;
+mod settings;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

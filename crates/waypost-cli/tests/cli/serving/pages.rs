@@ -65,6 +65,10 @@ fn lists(server: &Server) -> Vec<(String, String, String)> {
             let parameters = operation["parameters"].as_array().cloned().unwrap_or_default();
             let body = &operation["requestBody"]["content"]["application/json"]["schema"];
             let body = document.pointer(body["$ref"].as_str().unwrap_or_default().trim_start_matches('#'));
+            if name == "explain_issue" {
+                // Its pages are those of the comments of one issue.
+                continue;
+            }
             let has_cursor = parameters.iter().any(|parameter| parameter["name"] == "after")
                 || body.is_some_and(|body| body.pointer("/properties/after").is_some());
             let is_list = name.starts_with("list_") || name.ends_with("_issues") || name.ends_with("_tasks");

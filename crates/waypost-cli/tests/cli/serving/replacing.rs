@@ -5,11 +5,10 @@ use std::path::PathBuf;
 
 use rustix::process::{Pid, Signal, kill_process};
 use serde_json::{Value, json};
-use waypost_testkit::strace;
+use waypost_testkit::{strace, until};
 
 use super::following::Stream;
 use super::{Reply, Server};
-use crate::support::jobs::until;
 
 /// The files of a store.
 const FILES: [&str; 3] = ["state.db", "state.db-wal", "state.db-shm"];
@@ -104,6 +103,21 @@ fn a_replaced_store_is_used_at_once_instead_of_the_old_file() {
     server.until_ready();
     server.create("newer").data();
     assert_eq!(server.stored(), ["kept", "new", "newer"]);
+}
+
+#[test]
+fn f59_a_server_does_not_write_once_a_newer_program_has_upgraded_its_store() {
+    let server = Server::start(&[]);
+    server.create("before").data();
+    let newer = rusqlite::Connection::open(server.private().join("state.db")).unwrap();
+    let old: i32 = newer.query_row("PRAGMA user_version", [], |row| row.get(0)).unwrap();
+    newer.pragma_update(None, "user_version", old + 1).unwrap();
+    let refused = server.create("lost");
+    assert_eq!(refused.fails(503), "unavailable");
+    assert!(refused.body.contains(&format!("schema version {}", old + 1)), "{refused:?}");
+    until("the server has noticed", || server.get("/readyz").status == 503);
+    newer.pragma_update(None, "user_version", old).unwrap();
+    assert_eq!(server.stored(), ["before"]);
 }
 
 #[test]

@@ -127,16 +127,6 @@ impl Shop {
     }
 }
 
-/// Waits for a condition, and fails with its description after a timeout.
-#[track_caller]
-pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
-    let end = Instant::now() + Duration::from_mins(1);
-    while !is_so() {
-        assert!(Instant::now() < end, "timed out waiting until {what}");
-        std::thread::yield_now();
-    }
-}
-
 pub(crate) fn path(value: &Value) -> &Path {
     Path::new(value.as_str().unwrap_or_else(|| panic!("{value} is no path")))
 }

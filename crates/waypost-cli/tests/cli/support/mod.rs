@@ -6,7 +6,6 @@ use rustix::process::Signal;
 use serde_json::Value;
 use waypost_testkit::Sandbox;
 
-pub(crate) mod agents;
 pub(crate) mod claims;
 pub(crate) mod config;
 pub(crate) mod exchange;

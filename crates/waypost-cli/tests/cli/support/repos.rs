@@ -1,6 +1,6 @@
 //! Several repositories, and a contributor.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use waypost_testkit::Sandbox;
 
@@ -12,10 +12,6 @@ pub(crate) fn with_issue(sandbox: &Sandbox, name: &str, line: &str) -> PathBuf {
     sandbox.dir(repo.join(".waypost"));
     sandbox.write(repo.join(LEDGER), format!("{line}\n"));
     repo
-}
-
-pub(crate) fn text(path: &Path) -> String {
-    path.to_str().unwrap().to_owned()
 }
 
 /// A project, cloned by a contributor who plans elsewhere. Returns the upstream, the fork and the planning.

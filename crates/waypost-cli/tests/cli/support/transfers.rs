@@ -49,8 +49,3 @@ pub(crate) fn at(sandbox: &Sandbox, repo: &Path, minute: u32, args: &[&str]) -> 
     done(&run);
     run.stderr
 }
-
-/// Changes the project's copy, as a maintainer who has the same checkout would.
-pub(crate) fn maintain(sandbox: &Sandbox, repo: &Path, minute: u32, args: &[&str]) {
-    at(sandbox, repo, minute, &[args, &["--role", "maintainer", "--repo", "."]].concat());
-}

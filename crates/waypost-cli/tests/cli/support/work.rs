@@ -9,8 +9,6 @@ use serde_json::Value;
 use waypost::environment::Variables;
 use waypost::place::{Place, Request};
 use waypost::session::Session;
-use waypost_core::model::Role;
-use waypost_core::op::RegisterAgent;
 use waypost_testkit::{Run, Sandbox};
 
 use crate::support::sandbox;
@@ -86,21 +84,6 @@ impl Team {
         let agent = Some(agent.to_owned());
         let request = Request { cwd: self.repo.clone(), variables, agent, ..Request::default() };
         Session::open(Place::resolve(request).unwrap()).unwrap()
-    }
-
-    /// Registers an agent.
-    pub(crate) fn register(&self, name: &str, capabilities: &[&str], max_claims: Option<u32>) {
-        let operation = RegisterAgent {
-            name: None,
-            runtime: None,
-            role: Some(Role::Worker),
-            capabilities: Some(capabilities.iter().map(|name| (*name).to_owned()).collect()),
-            metadata: Value::Null,
-            process: None,
-            timeout_ms: None,
-            max_claims,
-        };
-        self.session(name).call(operation).unwrap();
     }
 
     #[track_caller]

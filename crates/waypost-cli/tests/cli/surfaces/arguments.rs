@@ -80,6 +80,10 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Extra("list", "--columns"), "only about the output"),
     (Renamed("search_issues", "text", "<WORD>"), "one word each, without quotation marks"),
     (Renamed("explain_issue", "issue", "--explain"), "way ready explains too"),
+    (OneRequires("show_issue", "issue"), "way show lists the issues, as in other trackers"),
+    (Extra("status", "<ISSUE>"), "way status ISSUE shows an issue, and sets its status, as in other trackers"),
+    (Extra("status", "<STATUS>"), "way status ISSUE shows an issue, and sets its status, as in other trackers"),
+    (Absent("explain_issue", "budget"), "for models; people page through the output"),
     (OneRequires("explain_issue", "issue"), "without --explain, way ready is another operation"),
     // Jobs and workspaces.
     (Extra("job start", "--detach"), "the operation always returns as soon as the job runs"),
@@ -88,7 +92,6 @@ const EXCEPTIONS: &[(Exception<'_>, &str)] = &[
     (Extra("job start", "--queue"), "the operation runs a job on the machine of the server"),
     (Renamed("start_job", "machine", "--on"), "reads better in a command"),
     (Renamed("start_job", "network", "--no-network"), "the command only takes the network away"),
-    (Extra("job start", "--workspace"), "missing: the operation cannot run a job in an existing workspace"),
     (OneRequires("update_job", "job"), "the default is WAYPOST_JOB, which every job has"),
     (Absent("update_job", "warning"), "missing: a job cannot record a warning about itself"),
     (

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use serde_json::{Value, json};
-use waypost_testkit::Sandbox;
-
-use crate::support::jobs::until;
+use waypost_testkit::{Sandbox, until};
 
 /// A step outside of the surfaces before the next case.
 type Then = fn(&Sandbox, &dyn Fn(&str) -> String, &Path);

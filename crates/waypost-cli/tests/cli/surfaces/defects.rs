@@ -4,11 +4,11 @@ use std::path::Path;
 
 use rustix::process::{Signal, kill_process};
 use serde_json::{Value, json};
-use waypost_testkit::Sandbox;
+use waypost_testkit::{Sandbox, until};
 
 use crate::mcp::Client;
 use crate::serving::Server;
-use crate::support::jobs::{pid_of, until};
+use crate::support::jobs::pid_of;
 use crate::support::sandbox;
 
 /// Starts a server in a repository with a ledger of these lines.

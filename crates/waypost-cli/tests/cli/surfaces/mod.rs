@@ -306,6 +306,14 @@ fn insert(
     }
 }
 
+/// Returns every use of a tool in the story, once: the operation, the tool, and its arguments.
+pub(crate) fn tools_of_operations() -> Vec<(&'static str, &'static str, Value)> {
+    let mut known = BTreeSet::new();
+    let tools =
+        story().into_iter().filter_map(|case| case.mcp.map(|(tool, arguments)| (case.operation, tool, arguments)));
+    tools.filter(|(operation, tool, _)| known.insert((*operation, *tool))).collect()
+}
+
 #[test]
 fn every_operation_answers_the_same_on_every_surface() {
     let (mut differences, mut asked) = (Differences::new(), Asked::new());

@@ -1,10 +1,11 @@
 //! Merges versions of a ledger file.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 
 use super::super::document::{Content, Document, MAX_LINE_BYTES};
 use super::super::issue::{Issue, parse_time};
 use super::super::mark;
+use super::super::moved;
 use super::super::record::Record;
 use super::super::vocabulary::{Category, Statuses};
 use super::meaning::of_value;
@@ -38,6 +39,8 @@ enum Key {
 struct Version {
     header: Option<Record>,
     mark: Option<Timestamp>,
+    /// The ids of issues that were moved to another ledger.
+    moved: BTreeSet<String>,
     issues: HashMap<String, Vec<u8>>,
     /// Each line that is not an issue, and the issue before it.
     others: HashMap<Key, Option<String>>,
@@ -55,6 +58,7 @@ impl Version {
         let mut version = Version {
             header: mark::header(document),
             mark: mark::of(document),
+            moved: moved::of(document),
             issues: HashMap::new(),
             others: HashMap::new(),
             order: Vec::new(),
@@ -190,14 +194,14 @@ impl Sides<'_> {
                 merged.insert(id.clone(), self.issue(id, left, right));
             } else if self.is_pruned(id, left, self.right) {
                 pruned.push((id, left));
-            } else {
+            } else if !self.is_moved(id, left, self.right) {
                 merged.insert(id.clone(), vec![left.clone()]);
             }
         }
         for (id, right) in self.right.issues.iter().filter(|(id, _)| !self.left.issues.contains_key(*id)) {
             if self.is_pruned(id, right, self.left) {
                 pruned.push((id, right));
-            } else {
+            } else if !self.is_moved(id, right, self.left) {
                 merged.insert(id.clone(), vec![right.clone()]);
             }
         }
@@ -238,8 +242,18 @@ impl Sides<'_> {
         if !is_closed || closed_at.is_none_or(|closed_at| closed_at >= mark) {
             return false;
         }
-        let Some(base) = self.base else { return true };
-        base.issues.get(id).is_some_and(|before| before == line || meaning_of(before) == meaning_of(line))
+        self.base.is_none() || self.is_unchanged(id, line)
+    }
+
+    /// Tells whether the other side moved an issue to another ledger, which this side left unchanged. Without a base this
+    /// side may have moved it back.
+    fn is_moved(&self, id: &str, line: &[u8], other: &Version) -> bool {
+        other.moved.contains(id) && self.is_unchanged(id, line)
+    }
+
+    fn is_unchanged(&self, id: &str, line: &[u8]) -> bool {
+        let before = self.base.and_then(|base| base.issues.get(id));
+        before.is_some_and(|before| before == line || meaning_of(before) == meaning_of(line))
     }
 
     /// The lines that are not issues, each with the issue before it.
@@ -382,6 +396,22 @@ mod tests {
         // Without a base only the mark decides.
         let later = CLOSED.replace("2026-01-01", "2026-01-02");
         check(None, &pruned, &format!("{later}\n"), &format!("{pruned}{later}\n"));
+    }
+
+    #[test]
+    fn a_moved_issue_stays_out_unless_the_other_side_changed_it() {
+        let mark = r#"{"_type":"moved","moved":"b","moved_at":"2026-01-01T00:00:00.000Z"}"#;
+        let old = "{\"id\":\"a\"}\n{\"id\":\"b\"}\n";
+        let moved = format!("{{\"id\":\"a\"}}\n{mark}\n");
+        check(Some(old), &moved, old, &moved);
+        check(Some(old), &moved, "{\"id\":\"a\"}\n{\"id\": \"b\"}\n", &moved);
+        let changed = "{\"id\":\"a\"}\n{\"id\":\"b\",\"x\":1}\n";
+        check(Some(old), &moved, changed, &format!("{{\"id\":\"a\"}}\n{mark}\n{{\"id\":\"b\",\"x\":1}}\n"));
+        // The side that has it may have moved it back.
+        check(None, &moved, old, &format!("{{\"id\":\"a\"}}\n{mark}\n{{\"id\":\"b\"}}\n"));
+        check(Some(&moved), &moved, old, old);
+        // Without a mark, a missing line is a lost one.
+        check(Some(old), "{\"id\":\"a\"}\n", old, old);
     }
 
     #[test]

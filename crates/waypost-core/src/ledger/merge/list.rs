@@ -1,6 +1,6 @@
 //! Merges labels, dependencies and comments: lists that are sets.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -63,20 +63,20 @@ pub(super) fn items(field: &str, raw: Option<&str>) -> Option<Vec<Item>> {
 
 /// Returns the common ancestor of lists: each item as in the newest version that agrees with the copy, else as in the oldest.
 /// The versions are sorted, the oldest first.
-pub(super) fn ancestor(versions: &[Vec<Item>], copy: &[Item]) -> Vec<Item> {
-    let mut keys: Vec<&str> = Vec::new();
-    for item in versions.iter().flatten() {
-        if !keys.contains(&item.key.as_str()) {
-            keys.push(&item.key);
-        }
-    }
+pub(super) fn ancestor<'a>(versions: &'a [Vec<Item>], copy: &'a [Item]) -> Vec<Item> {
+    let mut seen: HashSet<&str> = HashSet::new();
+    let keys: Vec<&str> =
+        versions.iter().flatten().map(|item| item.key.as_str()).filter(|key| seen.insert(key)).collect();
+    // Of items with the same key, the first counts.
+    let by_key =
+        |items: &'a [Item]| items.iter().rev().map(|item| (item.key.as_str(), item)).collect::<HashMap<_, _>>();
+    let (versions, copy) = (versions.iter().map(|items| by_key(items)).collect::<Vec<_>>(), by_key(copy));
     let of_key = |key: &str| {
-        let find = |items: &[Item]| items.iter().find(|item| item.key == key).cloned();
-        let meaning = |item: &Option<Item>| item.as_ref().map(|item| item.meaning.clone());
-        let known: Vec<Option<Item>> = versions.iter().map(|items| find(items)).collect();
-        let found = meaning(&find(copy));
-        let agreeing = known.iter().rev().find(|item| meaning(item) == found);
-        agreeing.or(known.first()).cloned().flatten()
+        let meaning = |item: Option<&'a Item>| item.map(|item| item.meaning.as_str());
+        let known: Vec<Option<&'a Item>> = versions.iter().map(|items| items.get(key).copied()).collect();
+        let found = meaning(copy.get(key).copied());
+        let agreeing = known.iter().rev().find(|item| meaning(**item) == found);
+        agreeing.or(known.first()).copied().flatten().cloned()
     };
     keys.into_iter().filter_map(of_key).collect()
 }

@@ -28,7 +28,7 @@ impl Operation for IntroduceAgent {
     const SUMMARY: &'static str = "Build the introduction for a new agent from the store";
     const EFFECT: Effect = Effect::Read;
     const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = Context;
 }
 

@@ -12,6 +12,7 @@ use crate::model::{Agent, AgentStatus, Lease, Role, Task};
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::page::{self, Cursor};
 use crate::time::{Timestamp, never_as_null};
+use crate::tree;
 use crate::work::places::{Places, WorktreeSummary};
 use crate::work::{find, lease};
 
@@ -97,7 +98,7 @@ impl StoreOperation for ListAgents {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AgentView {
     /// The agent.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub agent: Agent,
     /// The leases that it holds.
     pub holds: Vec<Held>,

@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Agent, AgentStatus, TaskStatus, kind};
 use crate::op::{Access, Effect, IssueEffect, Operation, StoreOperation};
-use crate::work::{agents, attempt, changes, described, expire_due, find, lease};
+use crate::work::{agents, changes, described, expire_due, find, jobs, lease};
 
 /// Retires an agent for good and releases everything it holds.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,7 @@ impl Operation for RetireAgent {
 }
 
 impl StoreOperation for RetireAgent {
+    const CANCELS_JOBS: bool = true;
     const ISSUES: IssueEffect = IssueEffect::Releases;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Agent> {
@@ -45,7 +46,7 @@ impl StoreOperation for RetireAgent {
             let task = held.subject.parse().ok().map(|id| cx.tx.task_get(&id)).transpose()?.flatten();
             match task {
                 Some(task) if task.status == TaskStatus::InProgress => {
-                    attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, "its agent retired")?;
+                    jobs::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, "its agent retired")?;
                 }
                 Some(_) => lease::end(cx, held)?,
                 None => expire_due::abandon_issue(cx, held, "its agent retired")?,

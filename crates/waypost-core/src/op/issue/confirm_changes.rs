@@ -5,8 +5,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::confirm_notice::Confirmed;
-use crate::context::OpContext;
-use crate::error::Result;
+use crate::context::{Authority, OpContext};
+use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::op::{Access, Audience, Effect, JobAccess, Operation, StoreOperation};
 
@@ -24,7 +24,7 @@ impl Operation for ConfirmChanges {
     const SUMMARY: &'static str = "Record that deferred changes reached their ledger";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = Confirmed;
 }
 
@@ -33,6 +33,13 @@ impl StoreOperation for ConfirmChanges {
         let Some(known) = cx.tx.deferred_list()?.into_iter().find(|known| known.key == self.key) else {
             return Ok(Confirmed { was_open: false });
         };
+        // An agent delivers its own changes. Those of others reach the ledger through a process of the owner.
+        if cx.caller.authority == Authority::Agent && known.actor != cx.caller.actor {
+            return Err(Error::refused(format!(
+                "these changes are {}'s, and {} cannot confirm them",
+                known.actor, cx.caller.actor
+            )));
+        }
         cx.tx.deferred_remove(&self.key)?;
         let data = json!({ "changes": known.changes, "actor": known.actor, "result": self.result });
         cx.event(kind::ISSUES_DELIVERED, &self.key, data)?;

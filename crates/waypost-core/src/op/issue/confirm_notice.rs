@@ -33,7 +33,7 @@ impl Operation for ConfirmNotice {
     const SUMMARY: &'static str = "Record that a notice was delivered to a ledger";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = Confirmed;
 }
 

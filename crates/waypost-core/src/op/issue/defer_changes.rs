@@ -8,6 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{DeferredChanges, kind};
 use crate::op::{Access, Audience, Effect, JobAccess, Operation, StoreOperation};
+use crate::work::issue_rights;
 
 /// Keeps changes of issues whose ledger the caller cannot reach. A command that reaches it makes them.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -23,7 +24,7 @@ impl Operation for DeferChanges {
     const SUMMARY: &'static str = "Keep changes of issues until their ledger can be reached";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = DeferredChanges;
 }
 
@@ -32,8 +33,12 @@ impl StoreOperation for DeferChanges {
         if self.key.is_empty() || self.key.len() > 200 {
             return Err(Error::invalid("deferred changes need a key of at most 200 bytes"));
         }
+        issue_rights::check_changes(cx, &self.changes)?;
         let known = cx.tx.deferred_list()?;
         if let Some(known) = known.iter().find(|known| known.key == self.key) {
+            if known.actor != cx.caller.actor {
+                return Err(Error::conflict(format!("the key {:?} was used for changes of another author", self.key)));
+            }
             // A retry after a lost answer.
             return Ok(known.clone());
         }

@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::op::{Access, Audience, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
-use crate::work::{agents, lease};
+use crate::work::{agents, issue_rights, lease};
 
 /// Ends the lease on an issue, because the issue was released or closed.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -35,7 +35,7 @@ impl Operation for EndIssueLease {
     const SUMMARY: &'static str = "End the lease on an issue";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::AGENTS_WITHOUT_FORCE.with_jobs(JobAccess::WithoutForce);
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = EndedIssueLease;
 }
 
@@ -44,6 +44,7 @@ impl StoreOperation for EndIssueLease {
     const USES_RESERVE: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<EndedIssueLease> {
+        issue_rights::check_id(&self.issue)?;
         let mut agent = agents::find_or_register_caller(cx)?;
         let Some(held) = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some()) else {
             agents::touch(cx, &mut agent)?;

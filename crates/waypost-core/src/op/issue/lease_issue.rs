@@ -8,7 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Lease, News, Notice, kind};
 use crate::op::{Access, Audience, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
-use crate::work::{agents, claim, lease};
+use crate::work::{agents, claim, issue_rights, lease};
 
 /// Acquires the lease on an issue: the part of a claim that the store keeps.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -25,7 +25,7 @@ impl Operation for LeaseIssue {
     const SUMMARY: &'static str = "Acquire the lease on an issue";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = Lease;
 }
 
@@ -33,6 +33,7 @@ impl StoreOperation for LeaseIssue {
     const ISSUES: IssueEffect = IssueEffect::ClaimsIssue("/subject");
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Lease> {
+        issue_rights::check_id(&self.issue)?;
         let mut agent = agents::find_or_register_caller(cx)?;
         let known = cx.tx.lease_get(&self.issue)?.filter(|lease| lease.holder.is_some());
         let lease = match known {

@@ -11,6 +11,7 @@ use crate::id::TaskId;
 use crate::model::{Lease, Task};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::time::Timestamp;
+use crate::tree;
 use crate::work::lease::{self, Names};
 
 /// Lists leases and their holders.
@@ -28,7 +29,7 @@ impl Operation for ListLeases {
     const NAME: &'static str = "list_leases";
     const SUMMARY: &'static str = "List leases";
     const EFFECT: Effect = Effect::Read;
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = LeaseList;
 }
 
@@ -45,7 +46,7 @@ impl StoreOperation for ListLeases {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct LeaseView {
     /// The lease.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub lease: Lease,
     /// The name of the holder.
     pub holder_name: String,

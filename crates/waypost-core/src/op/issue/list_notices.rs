@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::context::OpContext;
+use crate::context::{Authority, OpContext};
 use crate::error::Result;
 use crate::model::{DeferredChanges, Notice};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
@@ -26,12 +26,17 @@ impl Operation for ListNotices {
     const NAME: &'static str = "list_notices";
     const SUMMARY: &'static str = "List undelivered notices to ledgers";
     const EFFECT: Effect = Effect::Read;
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = NoticeList;
 }
 
 impl StoreOperation for ListNotices {
     fn run(self, cx: &mut OpContext<'_>) -> Result<NoticeList> {
-        Ok(NoticeList { notices: cx.tx.notice_list()?, deferred: cx.tx.deferred_list()? })
+        let mut deferred = cx.tx.deferred_list()?;
+        if cx.caller.authority == Authority::Agent {
+            // An agent delivers its own changes, and sees no others.
+            deferred.retain(|deferred| deferred.actor == cx.caller.actor);
+        }
+        Ok(NoticeList { notices: cx.tx.notice_list()?, deferred })
     }
 }

@@ -10,6 +10,7 @@ use crate::model::{Job, JobQuery, JobStatus, WorkspaceStatus};
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::page::{self, Cursor};
 use crate::time::Timestamp;
+use crate::tree;
 use crate::work::places::{Places, WorktreeSummary};
 use crate::work::{find, lease};
 
@@ -65,7 +66,7 @@ pub struct JobList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct JobView {
     /// The job.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub job: Job,
     /// The name of its repository.
     pub repository: String,

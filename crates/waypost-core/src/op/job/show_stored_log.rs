@@ -39,7 +39,7 @@ impl Operation for ShowStoredLog {
     const SUMMARY: &'static str = "Read the output of a job that the store keeps";
     const EFFECT: Effect = Effect::Read;
     const ACCESS: Access = Access::AGENTS;
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = StoredLog;
 }
 

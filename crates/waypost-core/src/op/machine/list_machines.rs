@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::model::{JobQuery, Machine, WorkspaceQuery};
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::page::{self, Cursor};
+use crate::tree;
 
 /// The time after which a worker that does not report is not there any more. It reports several times as often.
 const WORKER_TIMEOUT_MS: i64 = 90_000;
@@ -45,7 +46,7 @@ pub struct MachineList {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MachineView {
     /// The machine.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub machine: Machine,
     /// Whether a worker on it reported within the last 90 seconds.
     pub has_worker: bool,

@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::model::{Message, MessageState, kind};
 use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::page::{self, Cursor};
+use crate::tree;
 use crate::work::lease::Names;
 use crate::work::{agents, inbox, lease};
 
@@ -65,7 +66,7 @@ impl StoreOperation for ListInbox {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageView {
     /// The message.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub message: Message,
     /// The name of the sender.
     pub from: String,

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::context::OpContext;
+use crate::context::{Authority, OpContext};
 use crate::error::{Error, Result};
 use crate::id::MessageId;
 use crate::model::{Message, Role};
@@ -55,7 +55,9 @@ impl StoreOperation for ShowThread {
         let is_own = |message: &Message| {
             reader.as_ref().is_some_and(|reader| message.sender == reader.id || message.recipient == reader.id)
         };
-        let is_person = reader.as_ref().is_none_or(|reader| reader.role == Role::Human) && cx.caller.agent.is_none();
+        let is_person = reader.as_ref().is_none_or(|reader| reader.role == Role::Human)
+            && cx.caller.agent.is_none()
+            && cx.caller.authority == Authority::User;
         let mut messages: Vec<_> = messages.into_iter().filter(|message| is_person || is_own(message)).collect();
         if messages.is_empty() {
             return Err(Error::refused(format!("message {} is between other agents", self.message)));

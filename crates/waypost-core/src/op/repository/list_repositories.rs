@@ -9,6 +9,7 @@ use crate::id::RepositoryId;
 use crate::model::{Repository, WorkflowQuery, WorkflowStatus};
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::page::{self, Cursor};
+use crate::tree;
 
 /// Lists the repositories of the store.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -43,7 +44,7 @@ pub struct RepositoryList {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct RepositoryView {
     /// The repository.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub repository: Repository,
     /// The number of its worktrees in the store, without removed ones.
     pub worktrees: u64,

@@ -27,7 +27,7 @@ impl Operation for Register {
     const SUMMARY: &'static str = "Register the caller's repository and worktree";
     const EFFECT: Effect = Effect::Write;
     const ACCESS: Access = Access::AGENTS.with_jobs(JobAccess::All);
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = Registered;
 }
 

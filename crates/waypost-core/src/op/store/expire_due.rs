@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::context::OpContext;
 use crate::error::Result;
-use crate::op::{Access, Audience, Effect, Operation, StoreOperation};
+use crate::op::{Audience, Effect, Operation, StoreOperation};
 
 /// Expires leases and applies other due transitions.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -22,7 +22,6 @@ impl Operation for ExpireDue {
     const NAME: &'static str = "expire_due";
     const SUMMARY: &'static str = "Expire leases and apply other due transitions";
     const EFFECT: Effect = Effect::Write;
-    const ACCESS: Access = Access::AGENTS;
     const AUDIENCE: Audience = Audience::Internal;
     type Answer = ExpiredDue;
 }

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::context::OpContext;
+use crate::context::{Authority, OpContext};
 use crate::error::{Error, Result};
 use crate::model::{Event, EventQuery};
 use crate::op::{Effect, Operation, StoreOperation};
@@ -48,6 +48,9 @@ impl StoreOperation for ListEvents {
         let query = EventQuery { limit: page::fetched(limit)?, ..self.query };
         let (mut events, last) = (cx.tx.event_list(&query)?, cx.tx.event_last()?);
         let next = page::cut(&mut events, limit, |event| event.sequence);
+        if cx.caller.authority == Authority::Agent {
+            events.iter_mut().for_each(Event::hide_text);
+        }
         // The last page reaches up to the newest event.
         let position = match (since, &next) {
             (Some(_), Some(Cursor(newest))) => *newest,

@@ -98,7 +98,7 @@ impl Operation for ShowWorkStatus {
     const NAME: &'static str = "show_work_status";
     const SUMMARY: &'static str = "Show the status of tasks, workflows and agents";
     const EFFECT: Effect = Effect::Read;
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = WorkStatus;
 }
 

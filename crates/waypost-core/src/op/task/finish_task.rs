@@ -7,6 +7,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::TaskStatus;
 use crate::op::{Access, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
+use crate::tree;
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
 
@@ -32,7 +33,7 @@ pub struct FinishTask {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FinishedTask {
     /// The task.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub task: TaskView,
     /// The issue of the task, if its ledger has closed it. The application sets it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

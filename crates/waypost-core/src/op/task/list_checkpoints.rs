@@ -8,6 +8,7 @@ use crate::error::Result;
 use crate::model::Checkpoint;
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::page::{self, Cursor};
+use crate::tree;
 use crate::work::find;
 use crate::work::places::{Places, WorktreeSummary};
 
@@ -50,7 +51,7 @@ pub struct CheckpointList {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckpointView {
     /// The checkpoint.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub checkpoint: Checkpoint,
     /// The worktree it was written from.
     #[serde(default)]

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::model::{TaskStatus, kind};
 use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
-use crate::work::{agents, attempt, find, lease};
+use crate::work::{agents, find, jobs, lease};
 
 /// Pauses a claimed task until an agent claims it by name.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -35,12 +35,14 @@ impl Operation for PauseTask {
 }
 
 impl StoreOperation for PauseTask {
+    const CANCELS_JOBS: bool = true;
+
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let mut agent = agents::find_or_register_caller(cx)?;
         let task = find::task(cx, &self.task, self.workflow.as_deref())?;
         lease::require(cx, &task, &agent, self.epoch)?;
         let reason = self.reason.unwrap_or_default();
-        let task = attempt::withdraw(cx, &task, TaskStatus::Paused, kind::TASK_PAUSED, &reason)?;
+        let task = jobs::withdraw(cx, &task, TaskStatus::Paused, kind::TASK_PAUSED, &reason)?;
         agents::touch(cx, &mut agent)?;
         view::task(cx, task)
     }

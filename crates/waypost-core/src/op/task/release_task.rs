@@ -8,7 +8,7 @@ use crate::error::{Error, Result};
 use crate::model::{TaskStatus, kind};
 use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
-use crate::work::{agents, attempt, find, lease};
+use crate::work::{agents, find, jobs, lease};
 
 /// Releases a claimed task. The attempt is not counted.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -38,6 +38,7 @@ impl Operation for ReleaseTask {
 }
 
 impl StoreOperation for ReleaseTask {
+    const CANCELS_JOBS: bool = true;
     const USES_RESERVE: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
@@ -52,7 +53,7 @@ impl StoreOperation for ReleaseTask {
             lease::require(cx, &task, &agent, self.epoch)?;
         }
         let reason = self.reason.unwrap_or_default();
-        let task = attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &reason)?;
+        let task = jobs::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, &reason)?;
         agents::touch(cx, &mut agent)?;
         view::task(cx, task)
     }

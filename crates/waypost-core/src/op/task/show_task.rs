@@ -7,6 +7,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Event, EventQuery};
 use crate::op::{CheckpointView, Effect, Operation, StoreOperation};
+use crate::tree;
 use crate::work::find;
 use crate::work::view::{self, TaskView};
 
@@ -27,7 +28,7 @@ pub struct ShowTask {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TaskPage {
     /// The task.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub task: TaskView,
     /// The most recent checkpoints, latest first.
     pub checkpoints: Vec<CheckpointView>,

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::model::{Task, TaskStatus, WorkflowStatus, kind};
 use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::view::{self, TaskView};
-use crate::work::{agents, attempt, find, progress};
+use crate::work::{agents, find, jobs, progress};
 
 /// Skips a task that is not needed. It no longer blocks its dependents.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -32,6 +32,8 @@ impl Operation for SkipTask {
 }
 
 impl StoreOperation for SkipTask {
+    const CANCELS_JOBS: bool = true;
+
     fn run(self, cx: &mut OpContext<'_>) -> Result<TaskView> {
         let agent = agents::caller(cx)?;
         let task = find::task_to_change(cx, &self.task, self.workflow.as_deref())?;
@@ -40,7 +42,7 @@ impl StoreOperation for SkipTask {
             agents::require_coordinator(&agent, "skipping a task of another agent")?;
         }
         let reason = self.reason.unwrap_or_default();
-        let task = attempt::withdraw(cx, &task, TaskStatus::Skipped, kind::TASK_SKIPPED, &reason)?;
+        let task = jobs::withdraw(cx, &task, TaskStatus::Skipped, kind::TASK_SKIPPED, &reason)?;
         revive(cx, &task)?;
         progress::complete_or_fail_workflow(cx, &task.workflow_id)?;
         view::task(cx, task)

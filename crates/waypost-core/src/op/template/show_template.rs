@@ -31,7 +31,9 @@ impl StoreOperation for ShowTemplate {
 
 /// Finds the latest version of a template.
 pub(crate) fn find(cx: &mut OpContext<'_>, name: &str) -> Result<Template> {
-    if let Some(template) = cx.tx.template_list(Some(name))?.into_iter().next() {
+    // A query with an empty name is one for all names.
+    let found = if name.is_empty() { Vec::new() } else { cx.tx.template_list(Some(name))? };
+    if let Some(template) = found.into_iter().next() {
         return Ok(template);
     }
     let all = cx.tx.template_list(None)?;

@@ -8,7 +8,7 @@ use crate::error::Result;
 use crate::model::{TaskStatus, WorkflowStatus, kind};
 use crate::op::{Access, Effect, Operation, StoreOperation};
 use crate::work::view::{self, WorkflowView};
-use crate::work::{attempt, find};
+use crate::work::{find, jobs};
 
 /// Cancels a workflow with all its unfinished tasks.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -29,6 +29,8 @@ impl Operation for CancelWorkflow {
 }
 
 impl StoreOperation for CancelWorkflow {
+    const CANCELS_JOBS: bool = true;
+
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow_to_change(cx, &self.workflow)?;
         let mut after = workflow.clone();
@@ -36,13 +38,7 @@ impl StoreOperation for CancelWorkflow {
         after.reason = self.reason;
         for task in cx.tx.task_list(&workflow.id)? {
             if !task.status.is_final() {
-                attempt::withdraw(
-                    cx,
-                    &task,
-                    TaskStatus::Cancelled,
-                    kind::TASK_CANCELLED,
-                    "its workflow was cancelled",
-                )?;
+                jobs::withdraw(cx, &task, TaskStatus::Cancelled, kind::TASK_CANCELLED, "its workflow was cancelled")?;
             }
         }
         cx.change_workflow(kind::WORKFLOW_CANCELLED, &workflow, &after)?;

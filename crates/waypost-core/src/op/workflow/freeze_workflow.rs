@@ -10,7 +10,7 @@ use crate::id::WorkflowId;
 use crate::model::{TaskStatus, kind};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::transfer::{self, WorkflowDump};
-use crate::work::{attempt, find, lease};
+use crate::work::{find, jobs, lease};
 
 /// Freezes a workflow that is moved to another store: this store changes it no more.
 ///
@@ -37,6 +37,8 @@ impl Operation for FreezeWorkflow {
 }
 
 impl StoreOperation for FreezeWorkflow {
+    const CANCELS_JOBS: bool = true;
+
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowDump> {
         let workflow = find::workflow(cx, self.workflow.as_str())?;
         if let Some(mark) = transfer::mark(&workflow) {
@@ -60,7 +62,7 @@ impl StoreOperation for FreezeWorkflow {
             }
             if task.status == TaskStatus::InProgress {
                 let why = "its workflow is moved to another store";
-                attempt::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, why)?;
+                jobs::withdraw(cx, &task, TaskStatus::Pending, kind::TASK_RELEASED, why)?;
             } else {
                 lease::end(cx, held)?;
             }

@@ -9,7 +9,7 @@ use crate::id::WorkflowId;
 use crate::model::{MessageState, TaskStatus, WorkflowStatus, kind};
 use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::view::{self, WorkflowView};
-use crate::work::{attempt, find, inbox, transfer};
+use crate::work::{find, inbox, jobs, transfer};
 
 /// Ends the local copy of a workflow that was moved to another store. Its rows and its history stay.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +27,8 @@ impl Operation for RetireWorkflow {
 }
 
 impl StoreOperation for RetireWorkflow {
+    const CANCELS_JOBS: bool = true;
+
     fn run(self, cx: &mut OpContext<'_>) -> Result<WorkflowView> {
         let workflow = find::workflow(cx, self.workflow.as_str())?;
         if transfer::mark(&workflow).is_none() {
@@ -38,7 +40,7 @@ impl StoreOperation for RetireWorkflow {
         for task in cx.tx.task_list(&workflow.id)? {
             if !task.status.is_final() {
                 let why = "its workflow was moved to another store";
-                attempt::withdraw(cx, &task, TaskStatus::Cancelled, kind::TASK_CANCELLED, why)?;
+                jobs::withdraw(cx, &task, TaskStatus::Cancelled, kind::TASK_CANCELLED, why)?;
             }
         }
         // The other store's inboxes have these messages now.

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::tree;
 use crate::work::find;
 use crate::work::view::{self, TaskView, WorkflowView};
 
@@ -20,7 +21,7 @@ pub struct ShowWorkflow {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowPage {
     /// The workflow.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub workflow: WorkflowView,
     /// Its tasks, in plan order.
     pub tasks: Vec<TaskView>,

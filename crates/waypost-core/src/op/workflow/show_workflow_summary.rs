@@ -9,6 +9,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::TaskStatus;
 use crate::op::{Effect, Operation, StoreOperation};
+use crate::tree;
 use crate::work::find;
 use crate::work::timeline::{self, TaskTimes};
 use crate::work::view::{self, TaskView, WorkflowView};
@@ -24,7 +25,7 @@ pub struct ShowWorkflowSummary {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkflowSummary {
     /// The workflow.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub workflow: WorkflowView,
     /// The progress in percent, rounded down.
     pub percent: u64,

@@ -41,6 +41,8 @@ impl Operation for TakeWorkflow {
     const SUMMARY: &'static str = "Import a workflow from another store";
     const EFFECT: Effect = Effect::Write;
     const AUDIENCE: Audience = Audience::Internal;
+    // A workflow moves with its whole history.
+    const IS_LIMITED: bool = false;
     type Answer = Taken;
 }
 

@@ -26,7 +26,7 @@ impl Operation for ListLiveWorkspaces {
     const NAME: &'static str = "list_live_workspaces";
     const SUMMARY: &'static str = "List the records of the existing workspaces of a machine";
     const EFFECT: Effect = Effect::Read;
-    const AUDIENCE: Audience = Audience::Internal;
+    const AUDIENCE: Audience = Audience::Client;
     type Answer = LiveWorkspaces;
 }
 

@@ -10,6 +10,7 @@ use crate::model::{JobStatus, Workspace, WorkspaceQuery};
 use crate::op::{Effect, Operation, StoreOperation};
 use crate::page::{self, Cursor};
 use crate::time::Timestamp;
+use crate::tree;
 use crate::work::find;
 use crate::work::places::{Places, WorktreeSummary};
 
@@ -54,7 +55,7 @@ pub struct WorkspaceList {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkspaceView {
     /// The workspace.
-    #[serde(flatten)]
+    #[serde(flatten, deserialize_with = "tree::flattened")]
     pub workspace: Workspace,
     /// The name of its repository.
     pub repository: String,

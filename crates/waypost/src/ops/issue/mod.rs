@@ -4,6 +4,7 @@
 //! print typed results.
 
 pub mod batch;
+mod budget;
 mod changes;
 mod proposals;
 mod queries;
@@ -28,7 +29,6 @@ use waypost_core::{Error, Kind, Result, path_text, words};
 use waypost_ledger::{Index, Position, Summary, Window};
 
 use crate::claims::{self, Held};
-use crate::history;
 use crate::lazy_session::LazySession;
 use crate::ledger::{Applied, Change, Ledger};
 use crate::merge_driver::ensure_driver;
@@ -199,6 +199,16 @@ impl IssueContext {
 
     /// Runs a query. The records cost more than the summaries.
     pub fn find(&self, query: &impl IssueQuery, with_records: bool) -> Result<FoundIssues> {
+        self.find_and(query, with_records, |_| Ok(())).map(|(found, ())| found)
+    }
+
+    /// Runs a query, and another read of the same snapshot of the index.
+    pub fn find_and<T>(
+        &self,
+        query: &impl IssueQuery,
+        with_records: bool,
+        read: impl Fn(&Index) -> Result<T>,
+    ) -> Result<(FoundIssues, T)> {
         let limit = query.limit();
         // One more than the limit shows whether there are more.
         let window = Window { limit: Some(limit.saturating_add(1)), after: query.after() };
@@ -207,13 +217,13 @@ impl IssueContext {
             let mut summaries = select(index, window.clone())?;
             let has_more = summaries.len() > limit;
             summaries.truncate(limit);
-            let read = if with_records { summaries.as_slice() } else { &[] };
-            let records = read.iter().map(|summary| index.record(summary)).collect::<Result<_>>()?;
-            let next = match read.last() {
+            let shown = if with_records { summaries.as_slice() } else { &[] };
+            let records = shown.iter().map(|summary| index.record(summary)).collect::<Result<_>>()?;
+            let next = match shown.last() {
                 Some(last) if has_more => query.position(index, last)?,
                 _ => None,
             };
-            Ok(FoundIssues { summaries, records, has_more, next })
+            Ok((FoundIssues { summaries, records, has_more, next }, read(index)?))
         })
     }
 
@@ -282,7 +292,8 @@ impl IssueContext {
         let ends_lease = |change: &Change| match change {
             Change::Close(..) | Change::Delete(..) | Change::Release(..) => true,
             Change::Update(_, edit) => {
-                edit.status.as_ref().is_some_and(|status| statuses.category(status) != Category::Wip)
+                let status = edit.status.as_ref().map(|status| statuses.spelled(status));
+                status.is_some_and(|status| statuses.category(&status) != Category::Wip)
             }
             _ => false,
         };
@@ -332,11 +343,10 @@ impl IssueContext {
     /// Claims an issue, in its ledger and with a lease: the named one, else the first ready one.
     pub fn claim(&self, issue: Option<&str>, ttl_ms: Option<u64>) -> Result<((Record, usize), Lease)> {
         self.bring_up_to_date();
-        let (id, lease) = claims::claim(&self.session, &self.ledger, issue, ttl_ms)?;
+        let claimed = claims::claim(&self.session, &self.ledger, issue, ttl_ms)?;
         ensure_driver(&self.place);
         self.warn_of_put_back();
-        let entry = self.with_index(|index| index.get_by_prefix(&id))?;
-        Ok(((entry.record, entry.ledger), lease))
+        Ok(claimed)
     }
 
     /// Returns a record for output: all its fields unchanged, and its repository as `source_repo`.
@@ -370,8 +380,9 @@ impl IssueContext {
 
     /// Returns an issue that was removed from the ledger, from the history of the repository.
     fn find_in_history(&self, error: Error, id: &str) -> Result<Record> {
-        let (record, commit) = history::find_after_error(error, &self.place, id)?;
-        self.warn(format!("{id} is not in the ledger any more; last in commit {}", commit.short_id()));
+        let (record, commit) = self.ledger.find_after_error(error, id)?;
+        let how = if self.ledger.is_over(&record) { "was closed and pruned: it " } else { "" };
+        self.warn(format!("{id} {how}is not in the ledger any more; last in commit {}", commit.short_id()));
         Ok(record)
     }
 

@@ -4,20 +4,23 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use waypost_core::ledger::record::Record;
 use waypost_core::op::{Effect, Operation};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Kind, Result};
 
 use super::{IssueContext, IssueOperation, IssueRecord};
 use crate::proposals;
 use crate::repos::Repos;
 
 impl IssueContext {
-    /// Finds the repository of a proposal, the current one by default. Returns the number of its ledger.
+    /// Finds the repository of a proposal, the current one by default and as `upstream`, unless another one has that name.
+    /// Returns the number of its ledger.
     pub fn target(&self, named: Option<&str>) -> Result<usize> {
         let Some(named) = named else { return Ok(0) };
         let mut repos = Repos { all: self.ledger.repos().to_vec(), unreachable: Vec::new() };
-        match repos.find(&self.place, named)? {
-            (number, false) => Ok(number),
-            (_, true) => Err(Error::not_found(format!("the ledger of {named} is not configured"))
+        match repos.find(&self.place, named) {
+            Err(error) if named == "upstream" && error.kind() == Kind::NotFound => Ok(0),
+            Err(error) => Err(error),
+            Ok((number, false)) => Ok(number),
+            Ok((_, true)) => Err(Error::not_found(format!("the ledger of {named} is not configured"))
                 .hint(format!("add it: way config --add-repo {named}"))),
         }
     }

@@ -2,14 +2,14 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use waypost_core::ledger::issue::parse_time_ago;
+use waypost_core::ledger::issue::{EPHEMERAL, NOT_WORK, TEMPLATE, parse_time_ago};
 use waypost_core::ledger::vocabulary;
 use waypost_core::op::{Effect, Operation};
 use waypost_core::page::{self, Cursor};
-use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
-use waypost_ledger::{Filter, Index, Order, Position, Range, Sort, Summary, Window};
+use waypost_ledger::{Field, Filter, Index, MAX_SEARCH, Order, Position, Range, Sort, Summary, Window};
 
+use super::budget::fit;
 use super::{IssueContext, IssueList, IssueOperation, IssueQuery, IssueRecord, Selector};
 use crate::claims;
 
@@ -76,7 +76,8 @@ pub struct ListIssues {
 
 impl ListIssues {
     /// Returns the filter for the index. The parent's id is still a prefix.
-    pub fn filter(&self, now: Timestamp) -> Result<Filter> {
+    pub fn filter(&self, context: &IssueContext) -> Result<Filter> {
+        let now = context.now;
         let range = |from: &Option<String>, until: &Option<String>| -> Result<Range> {
             let moment = |text: &Option<String>| text.as_deref().map(|text| parse_time_ago(text, now)).transpose();
             Ok(Range { from: moment(from)?, until: moment(until)? })
@@ -92,23 +93,81 @@ impl ListIssues {
         }
         Ok(Filter {
             deleted: false,
-            statuses: self.statuses.clone(),
+            statuses: context.statuses(&self.statuses)?,
             closed: self.closed || closed_at != Range::default(),
-            types: self.types.clone(),
-            labels: self.labels.clone(),
-            any_label: self.any_label.clone(),
-            without_labels: self.no_label.clone(),
+            types: context.types(&self.types)?,
+            labels: context.labels(&self.labels)?,
+            any_label: context.labels(&self.any_label)?,
+            without_labels: context.labels(&self.no_label)?,
             priorities: self.priorities.clone(),
-            assignee: self.assignee.clone(),
+            assignee: context.person(Field::Assignee, self.assignee.as_deref())?,
             parent: self.parent.clone(),
             visibility: self.visibility.clone(),
-            author: self.author.clone(),
+            author: context.person(Field::Author, self.author.as_deref())?,
             text: self.text.clone(),
             created: range(&self.created_after, &self.created_before)?,
             updated: range(&self.updated_after, &self.updated_before)?,
             closed_at,
             due: range(&self.due_after, &self.due_before)?,
         })
+    }
+}
+
+/// The words of filters, as every surface resolves them. A word that no issue can have is an error with those that one
+/// can have; a label or a person that no issue has may come later, and is only noted.
+impl IssueContext {
+    fn statuses(&self, given: &[String]) -> Result<Vec<String>> {
+        let statuses = &self.ledger.terms().statuses;
+        let words: Vec<String> = vocabulary::words(given).iter().map(|word| statuses.spelled(word)).collect();
+        self.known(Field::Status, "status", words, &statuses.names().collect::<Vec<_>>())
+    }
+
+    fn types(&self, given: &[String]) -> Result<Vec<String>> {
+        let known = [vocabulary::TYPES, NOT_WORK, &[EPHEMERAL, TEMPLATE]].concat();
+        self.known(Field::Type, "type", vocabulary::words(given), &known)
+    }
+
+    /// Refuses words that are neither known nor in a ledger.
+    fn known(&self, field: Field, what: &str, words: Vec<String>, known: &[&str]) -> Result<Vec<String>> {
+        for word in words.iter().filter(|word| !known.contains(&word.as_str())) {
+            if !self.with_index(|index| index.has_word(field, word))? {
+                let mut used = self.with_index(|index| index.words_of(field))?;
+                used.retain(|word| !known.contains(&word.as_str()));
+                let all: Vec<&str> = known.iter().copied().chain(used.iter().map(String::as_str)).collect();
+                return Err(Error::invalid(format!("no issue can have the {what} {word:?}"))
+                    .hint(format!("use {}", all.join(", "))));
+            }
+        }
+        Ok(words)
+    }
+
+    fn labels(&self, given: &[String]) -> Result<Vec<String>> {
+        let mut labels = Vec::new();
+        for text in given {
+            // A label of another tool may have a comma.
+            let is_label = text.contains(',') && self.with_index(|index| index.has_word(Field::Label, text))?;
+            let words = if is_label { vec![text.clone()] } else { vocabulary::words(std::slice::from_ref(text)) };
+            for label in words {
+                self.note_unused(Field::Label, "label", &label)?;
+                labels.push(label);
+            }
+        }
+        Ok(labels)
+    }
+
+    fn person(&self, field: Field, given: Option<&str>) -> Result<Option<String>> {
+        let Some(name) = given.map(|name| vocabulary::name(name, self.ledger.actor())) else { return Ok(None) };
+        if !name.is_empty() {
+            self.note_unused(field, if field == Field::Author { "author" } else { "assignee" }, name)?;
+        }
+        Ok(Some(name.to_owned()))
+    }
+
+    fn note_unused(&self, field: Field, what: &str, word: &str) -> Result<()> {
+        if !self.with_index(|index| index.has_word(field, word))? {
+            self.warn(format!("no issue has the {what} {word:?}"));
+        }
+        Ok(())
     }
 }
 
@@ -149,7 +208,7 @@ impl IssueQuery for ListIssues {
     }
 
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
-        let (filter, sort) = (self.filter(context.now)?, self.sort()?);
+        let (filter, sort) = (self.filter(context)?, self.sort()?);
         if filter.uses_lists(sort) {
             context.ledger.index_lists()?;
         }
@@ -204,8 +263,8 @@ impl IssueQuery for ListReadyIssues {
     }
 
     fn selector<'a>(&'a self, context: &'a IssueContext) -> Result<Selector<'a>> {
-        let held = context.held()?;
-        Ok(Box::new(move |index, window| claims::ready(index, &context.ledger, held, &self.types, window)))
+        let (held, types) = (context.held()?, context.types(&self.types)?);
+        Ok(Box::new(move |index, window| claims::ready(index, &context.ledger, held, &types, window)))
     }
 }
 
@@ -258,6 +317,7 @@ impl IssueOperation for ListBlockedIssues {
 #[serde(deny_unknown_fields)]
 pub struct SearchIssues {
     /// Words to search for.
+    #[schemars(length(max = MAX_SEARCH))]
     pub text: String,
     /// The position after which the page begins: `next` of the page before.
     #[serde(default)]
@@ -356,6 +416,13 @@ impl IssueOperation for ShowIssue {
 pub(super) struct ExplainIssue {
     /// Id of the issue, or a unique prefix.
     issue: String,
+    /// Maximum size of the issue, in tokens [default: unlimited]. Long fields are shortened, and comments left out.
+    #[serde(default)]
+    #[schemars(range(min = 100))]
+    budget: Option<u32>,
+    /// The position after which the comments begin: `next` of the answer before. Long fields are left out then.
+    #[serde(default)]
+    after: Option<Cursor<usize>>,
     /// Repository whose ledger to use: the id or name of a configured one, or a path except
     /// over HTTP.
     #[serde(default)]
@@ -375,14 +442,28 @@ impl IssueOperation for ExplainIssue {
     }
 
     fn run(self, context: &IssueContext) -> Result<IssuePage> {
-        let found = context.details(&self.issue)?;
-        let ids = |issues: Vec<Summary>| issues.into_iter().map(|issue| issue.id).collect();
+        let mut found = context.details(&self.issue)?;
+        let budget = self.budget.map_or(u32::MAX, |budget| budget.max(100));
+        let (mut left_out, mut next) = (Vec::new(), None);
+        if self.budget.is_some() || self.after.is_some() {
+            let after = self.after.map_or(0, |Cursor(after)| after);
+            (left_out, next) = fit(&mut found.record.0, budget, after)?;
+        }
+        let mut ids = |issues: Vec<Summary>, what: &str| -> Vec<String> {
+            let max = usize::try_from(budget / 40).unwrap_or(usize::MAX);
+            if issues.len() > max {
+                left_out.push(format!("{} of {} {what}", issues.len() - max, issues.len()));
+            }
+            issues.into_iter().take(max).map(|issue| issue.id).collect()
+        };
         Ok(IssuePage {
+            waiting: ids(found.waiting, "issues that it blocks"),
+            parts: ids(found.parts, "child issues"),
             issue: context.shown(&found.record.0, found.record.1)?,
             ready: found.is_ready,
             reasons: found.reasons,
-            waiting: ids(found.waiting),
-            parts: ids(found.parts),
+            left_out,
+            next: next.map(Cursor),
         })
     }
 }
@@ -417,6 +498,12 @@ pub(super) struct IssuePage {
     reasons: Vec<String>,
     /// Issues that it blocks.
     waiting: Vec<String>,
+    /// What the budget left out.
+    #[serde(default)]
+    left_out: Vec<String>,
+    /// The position of the next comments: `after` of the next call. Null if no comments are left out.
+    #[serde(default)]
+    next: Option<Cursor<usize>>,
     /// Its child issues.
     parts: Vec<String>,
 }
