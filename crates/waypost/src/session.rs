@@ -105,7 +105,7 @@ impl Session {
     /// schema is older. Gives this worktree no id, registers nothing, and expires nothing.
     pub(crate) fn open_to_read(place: Place) -> Result<Session> {
         let choice = place.store()?;
-        let store = open_store(&place, &choice, Servers::Known, Creation::Never)?;
+        let store = open_store(&place, &choice, Servers::Known, Creation::Never, is_missing(&choice))?;
         let mut entropy = SystemEntropy;
         let repository = place.repository_id()?.unwrap_or_else(|| RepositoryId::generate(&mut entropy));
         let worktree = place.worktree_id()?.unwrap_or_else(|| WorktreeId::generate(&mut entropy));
@@ -117,9 +117,11 @@ impl Session {
     fn open_on(mut place: Place, servers: Servers, creation: Creation) -> Result<Session> {
         let mut entropy = SystemEntropy;
         let mut choice = choose(&place, &mut entropy)?;
-        let is_missing = matches!(&choice.location, Location::Sqlite(path) if is_missing(path));
-        create_private_dir_of(&place, &choice, creation)?;
-        let mut store = open_store(&place, &choice, servers, creation)?;
+        let is_missing = is_missing(&choice);
+        if is_missing {
+            create_private_dir_of(&place, &choice, creation)?;
+        }
+        let mut store = open_store(&place, &choice, servers, creation, is_missing)?;
         let now = clock(&place.variables)?.now();
         let (caller, identity_error, is_known) = match ensure_ids(&place, &mut entropy) {
             Ok(mut ids) => {
@@ -130,7 +132,7 @@ impl Session {
                     if choice.scope == Some(Scope::Worktree) {
                         // The store's path contains the worktree's id.
                         choice = choose(&place, &mut entropy)?;
-                        store = open_store(&place, &choice, servers, creation)?;
+                        store = open_store(&place, &choice, servers, creation, self::is_missing(&choice))?;
                     }
                     let original = path_text::to_text(&original.path);
                     place.warnings.push(format!("this is a copy of {original}, and got an identity of its own"));
@@ -555,10 +557,7 @@ fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
 fn create_private_dir_of(place: &Place, choice: &StoreChoice, creation: Creation) -> Result<()> {
     match (&place.checkout, &choice.location) {
         (Some(checkout), Location::Sqlite(path))
-            if creation == Creation::Now
-                && place.may_create_store()
-                && path.starts_with(&checkout.private_dir)
-                && !path.exists() =>
+            if creation == Creation::Now && place.may_create_store() && path.starts_with(&checkout.private_dir) =>
         {
             let cannot = || Error::unavailable(format!("cannot create the store {}", path.display()));
             checkout.private_dir.create().map_err(|error| match error.kind() {
@@ -712,7 +711,13 @@ impl Store for OpenStore {
     }
 }
 
-fn open_store(place: &Place, choice: &StoreChoice, servers: Servers, creation: Creation) -> Result<Backend> {
+fn open_store(
+    place: &Place,
+    choice: &StoreChoice,
+    servers: Servers,
+    creation: Creation,
+    is_missing: bool,
+) -> Result<Backend> {
     if let Location::Server(url) = &choice.location {
         let socket = url.strip_prefix("unix:").map(|path| expand(path, &place.cwd, &place.variables)).transpose()?;
         let token = tokens::token_for_server(place, socket.is_some() || client::is_private(url))?;
@@ -723,17 +728,14 @@ fn open_store(place: &Place, choice: &StoreChoice, servers: Servers, creation: C
         return Ok(Backend::Remote(Box::new(Remote { client, caller, secrets: place.secrets() })));
     }
     if let Location::Sqlite(path) = &choice.location
-        && place.may_create_store()
-        && is_missing(path)
+        && is_missing
     {
-        stores::check_gone(place, path)?;
-    }
-    if let Location::Sqlite(path) = &choice.location
-        && creation != Creation::Now
-        && (place.may_create_store() || creation == Creation::Never)
-        && is_missing(path)
-    {
-        return Ok(Backend::Absent);
+        if place.may_create_store() {
+            stores::check_gone(place, path)?;
+        }
+        if creation != Creation::Now && (place.may_create_store() || creation == Creation::Never) {
+            return Ok(Backend::Absent);
+        }
     }
     match open_local(place, choice, servers, creation) {
         Err(error) if error.kind() == Kind::NotFound && creation != Creation::Now => Ok(Backend::Absent),
@@ -741,8 +743,9 @@ fn open_store(place: &Place, choice: &StoreChoice, servers: Servers, creation: C
     }
 }
 
-/// Returns whether a path does not exist. Other errors, and links to nothing, are for the store to report.
-fn is_missing(path: &Path) -> bool {
+/// Returns whether the store is a file that does not exist. Other errors, and links to nothing, are for the store to report.
+fn is_missing(choice: &StoreChoice) -> bool {
+    let Location::Sqlite(path) = &choice.location else { return false };
     std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 
