@@ -13,7 +13,7 @@ use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
 use waypost_core::op::{
     Alive, AnyAnswer, AnyOperation, Effect, ExpireDue, Heartbeat, IntoAnyOperation, LeaseView, ListLeases, ListNotices,
-    ListWorktrees, NoticeList, OperationEntry, Register, WorktreeList,
+    ListWorktrees, NoticeList, Register, WorktreeList,
 };
 use waypost_core::redact::Secrets;
 use waypost_core::store::{Store, Tx};
@@ -249,41 +249,6 @@ impl Session {
         }
         let caller = self.caller.clone();
         engine::read_any_if_current(self.store()?, &caller, &mut SystemEntropy, operation)
-    }
-
-    /// Runs an operation of the table, without the steps around it. Arguments and answer are JSON.
-    pub(crate) fn run_json(&mut self, entry: &OperationEntry, key: Option<&str>, arguments: Value) -> Result<Value> {
-        if let (Effect::Write, Some(error)) = (entry.about.effect, &self.identity_error) {
-            return Err(error.clone());
-        }
-        if let Backend::Remote(remote) = &mut self.store {
-            // The answer can get lost, and a retry must not run the operation again.
-            let own =
-                (entry.about.effect == Effect::Write && key.is_none()).then(|| engine::own_key(&mut self.entropy));
-            let mut arguments = arguments;
-            remote.secrets.redact_json(&mut arguments, engine::UNREDACTED_FIELDS);
-            let reply = remote.client.call(entry.about.name, &arguments, &remote.caller, key.or(own.as_deref()))?;
-            self.warnings.add(reply.warnings);
-            return Ok(reply.answer);
-        }
-        if entry.about.effect == Effect::Write {
-            self.create_absent()?;
-        }
-        let caller = self.caller.clone();
-        let answer = match entry.about.effect {
-            Effect::Read => {
-                let entropy = &mut SystemEntropy;
-                let answer = engine::read_json_if_current(self.store()?, &caller, entropy, entry, &arguments)?;
-                if let Some(answer) = answer {
-                    answer
-                } else {
-                    self.expire_due()?;
-                    engine::read_json(self.store()?, &caller, entropy, entry, &arguments)?
-                }
-            }
-            Effect::Write => engine::write_json(self.store()?, &caller, &mut SystemEntropy, key, entry, &arguments)?,
-        };
-        answer.into_tree()
     }
 
     /// Renews the leases of the calling agent if one on an issue has used up a third of its time, and the store can be written
