@@ -21,7 +21,7 @@ use waypost_core::time::{Timestamp, parse_duration_ms};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::FileIdentity;
 use waypost_store::postgres::PostgresStore;
-use waypost_store::sqlite::SqliteStore;
+use waypost_store::sqlite::{EmptyStore, SqliteStore};
 use waypost_store::{postgres, sqlite};
 use waypost_workspace::{
     Environment, detect, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, worktree_id,
@@ -32,6 +32,9 @@ use crate::place::{Location, Place, Scope, StoreChoice, expand};
 use crate::stores;
 use crate::system::{SystemEntropy, clock};
 use crate::tokens;
+
+/// How often a process that waits for a write looks whether another one has created the store.
+const CREATION_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Maximum time that a reading command waits for the write lock to register its worktree.
 const REGISTER_TIMEOUT: Duration = Duration::from_millis(200);
@@ -77,11 +80,12 @@ impl Session {
     ///
     /// If this process cannot write, it opens an existing store for reading.
     ///
-    /// A store that the caller named, and that does not exist, is created by the first write. Reading it is an error: its
-    /// name may be mistyped. A database on a server exists already, so it is as new as an unnamed store.
+    /// A store that the caller named, and that does not exist, is created by the first write: its name may be mistyped. Reading
+    /// a missing file is an error. A database on a server exists already, so a store that is missing in it has no records.
     pub fn open(place: Place) -> Result<Session> {
         let choice = place.store()?;
-        let may_be_mistyped = choice.scope.is_none() && !matches!(choice.location, Location::Postgres(_));
+        let is_on_server = matches!(choice.location, Location::Postgres(_));
+        let may_be_mistyped = choice.scope.is_none() || is_on_server;
         let creation = if may_be_mistyped { Creation::ByWrite } else { Creation::Now };
         Session::open_on(place, Servers::Known, creation)
     }
@@ -188,7 +192,7 @@ impl Session {
 
     /// Returns whether the store does not exist yet.
     pub fn is_absent(&self) -> bool {
-        matches!(self.store, Backend::Absent)
+        matches!(self.store, Backend::Absent | Backend::Local(OpenStore::Empty(_)))
     }
 
     /// Fails if the store does not exist yet.
@@ -198,11 +202,14 @@ impl Session {
 
     /// Creates a store that does not exist yet.
     fn create_absent(&mut self) -> Result<()> {
-        if self.is_absent() {
-            let (warnings, caller) = (self.warnings.clone(), self.caller.clone());
-            *self = Session::create(self.place.clone())?;
-            (self.warnings, self.caller.actor, self.caller.agent) = (warnings, caller.actor, caller.agent);
-        }
+        if self.is_absent() { self.open_again(Session::create) } else { Ok(()) }
+    }
+
+    /// Opens the store again, for the same caller.
+    fn open_again(&mut self, open: fn(Place) -> Result<Session>) -> Result<()> {
+        let (warnings, caller) = (self.warnings.clone(), self.caller.clone());
+        *self = open(self.place.clone())?;
+        (self.warnings, self.caller.actor, self.caller.agent) = (warnings, caller.actor, caller.agent);
         Ok(())
     }
 
@@ -393,7 +400,9 @@ impl Session {
     /// Uses the same store from a place that was resolved again. It must be the store that the place chooses.
     pub fn moved_to(mut self, place: Place) -> Result<Session> {
         let ids = (self.caller.repository.id.clone(), self.caller.worktree.id.clone());
-        if self.identity_error.is_some()
+        // Another process may have created the store since.
+        if self.is_absent()
+            || self.identity_error.is_some()
             || (place.repository_id()?, place.worktree_id()?) != (Some(ids.0.clone()), Some(ids.1.clone()))
         {
             return Session::open(place);
@@ -407,6 +416,10 @@ impl Session {
     pub fn wait(&mut self, last: u64, timeout: Duration) -> Result<()> {
         match &mut self.store {
             Backend::Absent => Err(self.absent_error()),
+            Backend::Local(OpenStore::Empty(store)) => {
+                store.wait(last, timeout.min(CREATION_INTERVAL))?;
+                self.open_again(Session::open)
+            }
             Backend::Local(store) => store.wait(last, timeout),
             Backend::Remote(remote) => remote.client.wait(last, timeout),
         }
@@ -438,7 +451,9 @@ impl Session {
 
     /// Returns the store, if this process opened it itself.
     pub fn store(&mut self) -> Result<&mut OpenStore> {
-        self.require_present()?;
+        if matches!(self.store, Backend::Absent) {
+            return Err(self.absent_error());
+        }
         match &mut self.store {
             Backend::Absent => Err(Error::internal("the store does not exist")),
             Backend::Local(store) => Ok(store),
@@ -451,7 +466,7 @@ impl Session {
     pub fn sqlite(&self) -> Option<&SqliteStore> {
         match &self.store {
             Backend::Local(OpenStore::Sqlite(store)) => Some(store),
-            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) | Backend::Absent => None,
+            Backend::Local(_) | Backend::Remote(_) | Backend::Absent => None,
         }
     }
 
@@ -482,9 +497,7 @@ impl Session {
     pub fn now(&mut self) -> Result<Timestamp> {
         match &mut self.store {
             Backend::Local(OpenStore::Sqlite(store)) => store.begin_read()?.now(),
-            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) | Backend::Absent => {
-                Ok(clock(&self.place.variables)?.now())
-            }
+            Backend::Local(_) | Backend::Remote(_) | Backend::Absent => Ok(clock(&self.place.variables)?.now()),
         }
     }
 }
@@ -600,6 +613,8 @@ pub enum OpenStore {
     Sqlite(Box<SqliteStore>),
     /// A schema on a PostgreSQL server.
     Postgres(Box<PostgresStore>),
+    /// A schema on a PostgreSQL server that the first write creates.
+    Empty(Box<EmptyStore>),
 }
 
 impl OpenStore {
@@ -607,6 +622,7 @@ impl OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.is_read_only(),
             OpenStore::Postgres(_) => false,
+            OpenStore::Empty(_) => true,
         }
     }
 
@@ -614,6 +630,7 @@ impl OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.set_timeout(timeout),
             OpenStore::Postgres(store) => store.set_timeout(timeout),
+            OpenStore::Empty(_) => timeout,
         }
     }
 }
@@ -623,6 +640,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.begin_read(),
             OpenStore::Postgres(store) => store.begin_read(),
+            OpenStore::Empty(store) => store.begin_read(),
         }
     }
 
@@ -630,6 +648,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.begin_write(),
             OpenStore::Postgres(store) => store.begin_write(),
+            OpenStore::Empty(store) => store.begin_write(),
         }
     }
 
@@ -637,6 +656,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.wait(last, timeout),
             OpenStore::Postgres(store) => store.wait(last, timeout),
+            OpenStore::Empty(store) => store.wait(last, timeout),
         }
     }
 
@@ -644,6 +664,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.begin_request(),
             OpenStore::Postgres(store) => store.begin_request(),
+            OpenStore::Empty(store) => store.begin_request(),
         }
     }
 
@@ -651,6 +672,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.end_request(),
             OpenStore::Postgres(store) => store.end_request(),
+            OpenStore::Empty(store) => store.end_request(),
         }
     }
 
@@ -658,6 +680,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.free_reserve(),
             OpenStore::Postgres(store) => store.free_reserve(),
+            OpenStore::Empty(store) => store.free_reserve(),
         }
     }
 
@@ -665,6 +688,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.may_retry(),
             OpenStore::Postgres(store) => store.may_retry(),
+            OpenStore::Empty(store) => store.may_retry(),
         }
     }
 
@@ -672,6 +696,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.is_remote(),
             OpenStore::Postgres(store) => store.is_remote(),
+            OpenStore::Empty(store) => store.is_remote(),
         }
     }
 }
@@ -703,6 +728,14 @@ fn open_store(
         }
     }
     match open_local(place, choice, servers, creation) {
+        Err(error)
+            if error.kind() == Kind::NotFound
+                && creation == Creation::ByWrite
+                && matches!(choice.location, Location::Postgres(_)) =>
+        {
+            let empty = EmptyStore::new(clock(&place.variables)?)?;
+            Ok(Backend::Local(OpenStore::Empty(Box::new(empty))))
+        }
         Err(error) if error.kind() == Kind::NotFound && creation != Creation::Now => Ok(Backend::Absent),
         opened => opened.map(Backend::Local),
     }
