@@ -328,3 +328,57 @@ fn a_record_of_a_sandbox_in_a_workspace_restricts_nothing_less() {
     let error = shop.way(["ws", "show", job["id"].as_str().unwrap()]).fails(REFUSED).stderr;
     assert!(error.contains("both describe a sandbox"), "{error}");
 }
+
+#[test]
+fn the_context_of_a_second_job_is_written_over_links_and_not_through_them() {
+    let shop = shop();
+    let before = outside(&shop);
+    let plant = format!(
+        "cd $WAYPOST_CONTEXT_DIR; for name in input.json job.json context.md context.json; do ln -sf {} $name; done; \
+         rm -rf notes; ln -s {}/made notes; mkfifo .job.json.1-1.tmp; ln -s {}/sub sub",
+        shop.sandbox.path("home/.bashrc").display(),
+        shop.sandbox.path("home").display(),
+        shop.sandbox.path("home").display(),
+    );
+    let first = shop.job(&["--sandbox=landlock"], &plant);
+    assert_eq!(first["status"], "completed", "{first}");
+    let workspace = first["workspace_id"].as_str().unwrap();
+    let second = shop.job(
+        &["--sandbox=landlock", "--workspace", workspace, "--input", "{\"a\": \"b\"}"],
+        "cat $WAYPOST_CONTEXT_DIR/input.json > input; test -d $WAYPOST_CONTEXT_DIR/notes",
+    );
+    assert_eq!(outside(&shop), before, "{second}");
+    assert!(!shop.sandbox.path("home/made").exists(), "{second}");
+    assert_eq!(second["status"], "completed", "{second}");
+    let input = fs::read_to_string(path(&second["workspace_dir"]).join("input")).unwrap();
+    assert!(input.contains("\"b\""), "{input}");
+    let _ = shop.way(["ws", "rm", workspace, "--force"]).ok();
+    assert_eq!(outside(&shop), before);
+}
+
+#[test]
+fn a_copy_is_restored_over_what_a_job_planted_and_not_through_it() {
+    let shop = shop();
+    shop.sandbox.dir("repo/dir");
+    shop.sandbox.write(shop.repo.join("dir/.bashrc"), "theirs\n");
+    let before = outside(&shop);
+    let home = shop.sandbox.path("home");
+    let clean = shop.job(&["--sandbox=landlock", "--strategy", "copy"], "true");
+    let id = clean["id"].as_str().unwrap_or_else(|| panic!("{clean}"));
+    let saved = shop.way(["ws", "snapshot", id, "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let plant = format!(
+        "rm -rf dir file; ln -s {home} dir; ln -s {home}/.bashrc file; mkfifo pipe; ln -s {home} deep; mkdir -p a; ln -s {home} a/b",
+        home = home.display(),
+    );
+    let job = shop.job(&["--sandbox=landlock", "--workspace", clean["workspace_id"].as_str().unwrap()], &plant);
+    assert_eq!(job["status"], "completed", "{job}");
+    let run = bounded(&shop, "a snapshot", &["ws", "snapshot", id]);
+    assert_eq!(run.code, 0, "{}", run.whole());
+    assert_eq!(outside(&shop), before, "{}", run.whole());
+    let run = bounded(&shop, "a restore", &["ws", "restore", &saved, "--into", id]);
+    assert_eq!(run.code, 0, "{}", run.whole());
+    assert_eq!(outside(&shop), before, "{}", run.whole());
+    let dir = path(&clean["workspace_dir"]);
+    assert_eq!(fs::read_to_string(dir.join("dir/.bashrc")).unwrap(), "theirs\n");
+    assert_eq!(fs::read_to_string(dir.join("file")).unwrap(), "one\n");
+}
