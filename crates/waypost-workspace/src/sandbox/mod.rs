@@ -259,10 +259,11 @@ pub(crate) fn prepare(
             let mut rules = confinement.rules.clone();
             rules.retain(|rule| rule.access != Access::Closed);
             // They belong to the job alone. A rule also holds for what is mounted below, which may be shared.
-            let is_private =
-                |dir: &&str| !rules.iter().any(|rule| rule.access == Access::Shared && rule.path.starts_with(dir));
-            let own = PRIVATE_DIRS.into_iter().filter(is_private).collect::<Vec<_>>();
-            rules.extend(own.into_iter().map(|path| Rule { path: path.into(), access: Access::Write }));
+            let shared = rules.iter().filter(|rule| rule.access == Access::Shared);
+            let shared: Vec<PathBuf> =
+                shared.flat_map(|rule| [Some(rule.path.clone()), rule.path.canonicalize().ok()]).flatten().collect();
+            let own = PRIVATE_DIRS.into_iter().filter(|dir| !shared.iter().any(|path| path.starts_with(dir)));
+            rules.extend(own.map(|path| Rule { path: path.into(), access: Access::Write }));
             rules.extend(PRIVATE_DEVICES.map(|path| Rule { path: path.into(), access: Access::Device }));
             rules
         } else {
