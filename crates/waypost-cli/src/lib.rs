@@ -373,7 +373,7 @@ pub fn command() -> Command {
     help::with_groups(define(|_| true))
 }
 
-/// Returns the word in the place of a command that is none.
+/// Returns the subcommand that clap did not recognise.
 fn unknown_command(error: &clap::Error) -> Option<String> {
     match error.get(ContextKind::InvalidSubcommand) {
         Some(ContextValue::String(word)) => Some(word.clone()),

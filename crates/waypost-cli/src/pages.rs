@@ -234,7 +234,7 @@ mod tests {
     }
 
     /// Returns the parts of a page that a reader of Markdown makes of it, with all its extensions: each opened part, and
-    /// whatever is no text.
+    /// whatever is not a text.
     fn parts(page: &str) -> Vec<String> {
         let name = |shown: String| shown.split([' ', '(', '{']).next().unwrap_or_default().to_owned();
         let parts = Parser::new_ext(page, Options::all()).filter_map(|event| match event {

@@ -271,7 +271,7 @@ pub(crate) struct Text {
 /// Width of a terminal that does not tell its width.
 const DEFAULT_WIDTH: usize = 80;
 
-/// Returns the width of the terminal; None if stdout is none, so that nothing is shortened in a pipe or a file.
+/// Returns the width of the terminal; `None` if stdout is not a terminal: nothing is shortened in a pipe or a file.
 fn terminal_width() -> Option<usize> {
     if !stdout().is_terminal() {
         return None;

@@ -16,7 +16,7 @@ use crate::id::Entropy;
 use crate::model::{Repository, SavedAnswer, Worktree, kind};
 use crate::op::ownership;
 use crate::op::repository::register;
-use crate::op::{self, AnyAnswer, AnyOperation, Effect, IntoAnyOperation, Operation, OperationEntry};
+use crate::op::{self, AnyAnswer, AnyOperation, Effect, IntoAnyOperation, Operation};
 use crate::seeded::seeded_bug;
 use crate::store::{Store, Tx};
 use crate::time::Timestamp;
@@ -50,37 +50,13 @@ pub fn write_any(
     key: Option<&str>,
     operation: &dyn AnyOperation,
 ) -> Result<AnyAnswer> {
-    write_made(store, caller, entropy, key, operation.entry(), &|| redacted(caller, operation))
-}
-
-/// Runs an operation of the table that writes, with its arguments as JSON.
-pub fn write_json(
-    store: &mut dyn Store,
-    caller: &Caller,
-    entropy: &mut dyn Entropy,
-    key: Option<&str>,
-    entry: &OperationEntry,
-    arguments: &Value,
-) -> Result<AnyAnswer> {
-    write_made(store, caller, entropy, key, entry, &|| decoded(caller, entry, arguments))
-}
-
-/// Runs an operation that `make` returns for each attempt.
-fn write_made(
-    store: &mut dyn Store,
-    caller: &Caller,
-    entropy: &mut dyn Entropy,
-    key: Option<&str>,
-    entry: &OperationEntry,
-    make: &dyn Fn() -> Result<Box<dyn AnyOperation>>,
-) -> Result<AnyAnswer> {
+    let entry = operation.entry();
     debug_assert_eq!(entry.about.effect, Effect::Write, "{} does not write", entry.about.name);
     let own = drawn_key(store, entropy, key);
     let key = key.or(own.as_deref());
     Retry { is_repeatable: key.is_some(), uses_reserve: entry.uses_reserve }.run(store, |store| {
-        let operation = make()?;
         let mut transaction = WriteTransaction::begin(store)?;
-        let answer = transaction.run(caller, entropy, key, operation)?;
+        let answer = transaction.step_any(caller, entropy, key, operation)?;
         transaction.commit()?;
         Ok(answer)
     })
@@ -92,13 +68,6 @@ fn redacted(caller: &Caller, operation: &dyn AnyOperation) -> Result<Box<dyn Any
     let has_secrets = caller.secrets.redact_json(&mut arguments, UNREDACTED_FIELDS);
     refuse_unstorable(&arguments)?;
     if has_secrets { (operation.entry().decode)(&arguments) } else { Ok(operation.copy()) }
-}
-
-/// Decodes an operation of the table, without secrets in its arguments.
-fn decoded(caller: &Caller, entry: &OperationEntry, arguments: &Value) -> Result<Box<dyn AnyOperation>> {
-    let arguments = caller.secrets.redacted_json(arguments, UNREDACTED_FIELDS);
-    refuse_unstorable(&arguments)?;
-    (entry.decode)(&arguments)
 }
 
 /// Draws a key for a request without one. Where an answer can get lost, every request needs a key, so that a retry has
@@ -205,21 +174,20 @@ impl<'a> WriteTransaction<'a> {
         key: Option<&str>,
         operation: O,
     ) -> Result<O::Answer> {
-        debug_assert_eq!(O::EFFECT, Effect::Write, "{} does not write", O::NAME);
-        self.run(caller, entropy, key, redacted(caller, &*operation.into_any())?)?.downcast()
+        self.step_any(caller, entropy, key, &*operation.into_any())?.downcast()
     }
 
-    /// Runs an operation of the table, with its arguments as JSON.
-    pub fn step_json(
+    /// Like [`step`](Self::step), with an operation of any type.
+    pub fn step_any(
         &mut self,
         caller: &Caller,
         entropy: &mut dyn Entropy,
         key: Option<&str>,
-        entry: &OperationEntry,
-        arguments: &Value,
+        operation: &dyn AnyOperation,
     ) -> Result<AnyAnswer> {
+        let entry = operation.entry();
         debug_assert_eq!(entry.about.effect, Effect::Write, "{} does not write", entry.about.name);
-        self.run(caller, entropy, key, decoded(caller, entry, arguments)?)
+        self.run(caller, entropy, key, redacted(caller, operation)?)
     }
 
     fn run(
@@ -388,35 +356,6 @@ fn query_if_current<T>(
         let now = tx.now()?;
         if tx.due_count(now)? > 0 { Ok(None) } else { reads(tx, now).map(Some) }
     })
-}
-
-/// Runs an operation of the table that only reads, with its arguments as JSON.
-pub fn read_json(
-    store: &mut dyn Store,
-    caller: &Caller,
-    entropy: &mut dyn Entropy,
-    entry: &OperationEntry,
-    arguments: &Value,
-) -> Result<AnyAnswer> {
-    debug_assert_eq!(entry.about.effect, Effect::Read, "{} does not only read", entry.about.name);
-    refuse_unstorable(arguments)?;
-    query(store, |tx| {
-        let now = tx.now()?;
-        (entry.decode)(arguments)?.run_any(&mut OpContext { tx, caller, entropy, now })
-    })
-}
-
-/// Like [`read_json`], but runs nothing and returns None if transitions are due that no write has applied yet.
-pub fn read_json_if_current(
-    store: &mut dyn Store,
-    caller: &Caller,
-    entropy: &mut dyn Entropy,
-    entry: &OperationEntry,
-    arguments: &Value,
-) -> Result<Option<AnyAnswer>> {
-    debug_assert_eq!(entry.about.effect, Effect::Read, "{} does not only read", entry.about.name);
-    refuse_unstorable(arguments)?;
-    query_if_current(store, |tx, now| (entry.decode)(arguments)?.run_any(&mut OpContext { tx, caller, entropy, now }))
 }
 
 /// A request with an idempotency key.

@@ -389,7 +389,7 @@ fn password(rest: &[u8]) -> Option<(usize, usize)> {
     Some((begin, begin + end))
 }
 
-/// Returns the value of an assignment after a name with its sign, unless it is a reference to a variable or a word that is no secret.
+/// Returns the value of an assignment after a name with its sign, unless it is a reference to a variable or a word that is not a secret.
 fn assigned(rest: &[u8], name: usize) -> Option<(usize, usize)> {
     let value = &rest[name..rest.len().min(name + MAX_ASSIGNED_BYTES)];
     let quote = value.first().copied().filter(|first| b"\"'".contains(first));

@@ -8,6 +8,11 @@ pub fn count(number: impl Display, noun: &str) -> String {
     if number == "1" { format!("1 {noun}") } else { format!("{number} {}", plural(noun)) }
 }
 
+/// Returns how often something happened: `once`, `3 times`.
+pub fn times(number: u32) -> String {
+    if number == 1 { "once".to_owned() } else { count(number, "time") }
+}
+
 /// Returns the plural of a regular English noun.
 pub fn plural(noun: &str) -> String {
     let is_sibilant = ["s", "x", "z", "ch", "sh"].iter().any(|end| noun.ends_with(end));
@@ -29,6 +34,11 @@ mod tests {
             [1_usize, 21].map(|number| count(number, "unread message")),
             ["1 unread message", "21 unread messages"]
         );
+    }
+
+    #[test]
+    fn what_happened_one_time_happened_once() {
+        assert_eq!([1, 2].map(times), ["once", "2 times"]);
     }
 
     #[test]

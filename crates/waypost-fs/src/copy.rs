@@ -267,6 +267,9 @@ impl Copy {
         let reading = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
         let from = rustix::fs::openat(&handles.from, name, reading, Mode::empty())?;
         let stat = rustix::fs::fstat(&from)?;
+        if !FileType::from_raw_mode(stat.st_mode).is_file() {
+            return Err(Errno::INVAL);
+        }
         let mode = Mode::from_raw_mode(stat.st_mode);
         let writing = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let to = rustix::fs::openat(&handles.to, name, writing, mode)?;

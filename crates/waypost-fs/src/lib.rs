@@ -36,7 +36,7 @@ pub use private::{check_path, check_private, create_durable_dir, create_private_
 pub use private_dir::PrivateDir;
 pub use process::{check_threads, process_start};
 pub use remove::remove_tree;
-pub use replace::{create_beside, rename_new, replace, sweep_temporaries, sync_dir, sync_file_system};
+pub use replace::{create_beside, rename_new, replace, replace_entry, sweep_temporaries, sync_dir, sync_file_system};
 pub use small_file::{
     MAX_SMALL_FILE, open_regular_file, read_own_small_file, read_permitted_small_file, read_regular_file,
     read_small_file,

@@ -38,7 +38,7 @@ pub fn create_private_file(path: &Path) -> io::Result<File> {
     OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)
 }
 
-/// Checks that only this user can access a file or directory, and that it is no link. Returns the problem, if there is one.
+/// Checks that only this user can access a file or directory, and that it is not a link. Returns the problem, if there is one.
 pub fn check_private(path: &Path) -> io::Result<Option<String>> {
     let metadata = std::fs::symlink_metadata(path)?;
     if metadata.is_symlink() {

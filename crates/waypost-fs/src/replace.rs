@@ -1,7 +1,7 @@
 //! Atomic replacement: a file has either its old content or the new one, even after a crash or a power cut.
 
 use std::ffi::{OsStr, OsString};
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, ErrorKind, Write};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -20,10 +20,21 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         ErrorKind::NotFound => Ok(path.to_owned()),
         _ => Err(error),
     })?;
-    let (mut file, temporary) = create_beside(&target, mode)?;
+    let permissions = std::fs::metadata(&target).ok().map(|existing| existing.permissions());
+    put(&target, content, mode, permissions)
+}
+
+/// Replaces `path` with `content` durably, as `replace` does, but never what a link leads to: for directories in which
+/// others write. The file always gets `mode`.
+pub fn replace_entry(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
+    put(path, content, mode, None)
+}
+
+fn put(target: &Path, content: &[u8], mode: u32, permissions: Option<Permissions>) -> io::Result<()> {
+    let (mut file, temporary) = create_beside(target, mode)?;
     let written = (|| {
-        if let Ok(existing) = std::fs::metadata(&target) {
-            file.set_permissions(existing.permissions())?;
+        if let Some(permissions) = permissions {
+            file.set_permissions(permissions)?;
         }
         let written = file.write_all(content);
         if !seeded_bug("swallow_write_error") {
@@ -32,8 +43,8 @@ pub fn replace(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
         if !seeded_bug("skip_fsync") {
             file.sync_all()?;
         }
-        std::fs::rename(&temporary, &target)?;
-        sync_dir(&target)
+        std::fs::rename(&temporary, target)?;
+        sync_dir(target)
     })();
     if written.is_err() {
         // No other process uses this name, and after a successful rename it does not exist.
@@ -183,6 +194,18 @@ mod tests {
         assert_eq!(std::fs::read(&path).unwrap(), b"two");
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600, "the old mode stays");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_link_is_replaced_itself_where_others_write() {
+        let dir = tempfile::tempdir().unwrap();
+        let (target, path) = (dir.path().join("target"), dir.path().join("link"));
+        std::fs::write(&target, "mine").unwrap();
+        symlink(&target, &path).unwrap();
+        replace_entry(&path, b"new", 0o600).unwrap();
+        assert_eq!(std::fs::read(&target).unwrap(), b"mine");
+        assert!(path.symlink_metadata().unwrap().is_file());
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
     }
 
     #[test]

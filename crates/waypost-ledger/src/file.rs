@@ -13,7 +13,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{
     FileLock, FileVersion, PrivateDir, Replaced, Stamp, create_durable_dir, find_displaced, read_version,
-    replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
+    replace_if_unchanged, restore_displaced, scan_version,
 };
 
 use crate::intents::Intents;
@@ -195,7 +195,6 @@ impl LedgerFile {
 
     fn acquire(&self, timeout: Duration) -> Result<FileLock> {
         self.lock_dir.create()?;
-        sweep_temporaries(&self.lock_dir);
         FileLock::acquire_queued(&self.lock, timeout)
     }
 
@@ -218,7 +217,7 @@ impl LedgerFile {
         if find_displaced(&self.path).is_empty() {
             return Vec::new();
         }
-        // A process that is replacing the file right now holds the lock, and its displaced file is no leftover.
+        // A process that is replacing the file right now holds the lock, and its displaced file is not a leftover.
         self.acquire(CHECKOUT_TIMEOUT).map_or_else(|_| Vec::new(), |_lock| find_displaced(&self.path))
     }
 

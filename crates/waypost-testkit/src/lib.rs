@@ -22,7 +22,7 @@ pub use model::{Model, ModelRequest, Turn};
 pub use postgres::{Frozen, Pooler, Postgres, postgres_url};
 pub use processes::{Process, processes_in};
 pub use run::Run;
-pub use sandbox::{Runner, Sandbox, Template};
+pub use sandbox::{Runner, Sandbox, Template, UNPRIVILEGED_UID};
 pub use tools::{
     axe, chromium, claude, codex, copilot, find_strace, gemini, generators, hg, jj, mcp_conformance, mcp_python,
     opencode, pgbouncer, pre_commit, pygit2, qwen, schemathesis, strace, tmux, unavailable,

@@ -111,7 +111,7 @@ impl Model {
                     return;
                 }
                 let shared = Arc::clone(&accepting);
-                // A client that closes its end early is no failure of the test.
+                // A client that closes its end early is not a failure of the test.
                 std::thread::spawn(move || drop(shared.serve(&stream)));
             }
         });

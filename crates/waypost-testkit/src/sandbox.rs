@@ -19,7 +19,7 @@ use crate::tools::find_jj;
 use crate::{hg, jj};
 
 /// The id of the system's unprivileged user, who owns no files.
-pub(crate) const UNPRIVILEGED_UID: u32 = 65534;
+pub const UNPRIVILEGED_UID: u32 = 65534;
 
 /// The variable that names the file with the counts of a program that is instrumented to measure coverage.
 const PROFILE_FILE: &str = "LLVM_PROFILE_FILE";

@@ -201,7 +201,7 @@ pub fn start_supervisor(
     let mut command = surroundings::command(program);
     command.args(arguments).stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     command.envs(variables.iter().map(|(name, value)| (name, value)));
-    // The supervisor is no tool of this process's caller, and must not be killed with it.
+    // The supervisor is not a tool of this process's caller, and must not be killed with it.
     command.env_remove(TOOL_MARK);
     let child = command.spawn().map_err(cannot)?;
     Ok(identity_or_exited(child.id()))

@@ -155,7 +155,7 @@ fn in_store(place: &Place, noun: Noun, prefix: &str, workflow: Option<&str>) -> 
     }
     let (operation, arguments, list, about) = query(noun, workflow);
     let Some(entry) = op::named(operation) else { return Ok(Vec::new()) };
-    let answer = session.run_json(entry, None, arguments)?;
+    let answer = session.run_any(None, &*(entry.decode)(&arguments)?)?.into_tree()?;
     let records = answer[list].as_array().map(Vec::as_slice).unwrap_or_default();
     let text = |record: &Value, field: &str| match &record[field] {
         Value::String(text) => text.clone(),

@@ -279,7 +279,7 @@ async fn prove(
     let challenge = Challenge::draw(token, ends);
     let request = Request::get(format!("{base}{PROOF_PATH}?{}", challenge.query())).header(header::HOST, host);
     let request = request.body(Full::default()).map_err(|error| unproved_error(shown, &error))?;
-    // A server that ends meanwhile proves nothing, but is no other program.
+    // A server that ends meanwhile proves nothing, but is not another program.
     let response = sender.send_request(request).await.map_err(|error| {
         if error.is_parse() { unproved_error(shown, &error) } else { unreachable_error(shown, &error) }
     })?;

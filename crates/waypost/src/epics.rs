@@ -32,7 +32,7 @@ pub struct FromIssue {
 
 /// Makes a plan from an issue: an epic gives a task for each of its open parts, any other issue also one for itself.
 ///
-/// Tasks become claimable in the order in which the issues would become ready in the ledger. So an epic is no task, an
+/// Tasks become claimable in the order in which the issues would become ready in the ledger. So an epic is not a task, an
 /// issue that waits for an epic waits for its parts, and a part waits for the blockers of its ancestors.
 pub fn plan(index: &Index, terms: &Terms, id: &str, now: Timestamp) -> Result<FromIssue> {
     let root = index.get_by_prefix(id)?.issue;

@@ -13,7 +13,7 @@ use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
 use waypost_core::op::{
     Alive, AnyAnswer, AnyOperation, Effect, ExpireDue, Heartbeat, IntoAnyOperation, LeaseView, ListLeases, ListNotices,
-    ListWorktrees, NoticeList, OperationEntry, Register, WorktreeList,
+    ListWorktrees, NoticeList, Register, WorktreeList,
 };
 use waypost_core::redact::Secrets;
 use waypost_core::store::{Store, Tx};
@@ -21,7 +21,7 @@ use waypost_core::time::{Timestamp, parse_duration_ms};
 use waypost_core::{Error, Kind, Result, path_text};
 use waypost_fs::FileIdentity;
 use waypost_store::postgres::PostgresStore;
-use waypost_store::sqlite::SqliteStore;
+use waypost_store::sqlite::{EmptyStore, SqliteStore};
 use waypost_store::{postgres, sqlite};
 use waypost_workspace::{
     Environment, detect, ensure_repository_id, ensure_worktree_id, is_adopted, renew_ids, worktree_id,
@@ -32,6 +32,9 @@ use crate::place::{Location, Place, Scope, StoreChoice, expand};
 use crate::stores;
 use crate::system::{SystemEntropy, clock};
 use crate::tokens;
+
+/// How often a process that waits for a write looks whether another one has created the store.
+const CREATION_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Maximum time that a reading command waits for the write lock to register its worktree.
 const REGISTER_TIMEOUT: Duration = Duration::from_millis(200);
@@ -77,11 +80,12 @@ impl Session {
     ///
     /// If this process cannot write, it opens an existing store for reading.
     ///
-    /// A store that the caller named, and that does not exist, is created by the first write. Reading it is an error: its
-    /// name may be mistyped. A database on a server exists already, so it is as new as an unnamed store.
+    /// A store that the caller named, and that does not exist, is created by the first write: its name may be mistyped. Reading
+    /// a missing file is an error. A database on a server exists already, so a store that is missing in it has no records.
     pub fn open(place: Place) -> Result<Session> {
         let choice = place.store()?;
-        let may_be_mistyped = choice.scope.is_none() && !matches!(choice.location, Location::Postgres(_));
+        let is_on_server = matches!(choice.location, Location::Postgres(_));
+        let may_be_mistyped = choice.scope.is_none() || is_on_server;
         let creation = if may_be_mistyped { Creation::ByWrite } else { Creation::Now };
         Session::open_on(place, Servers::Known, creation)
     }
@@ -105,7 +109,7 @@ impl Session {
     /// schema is older. Gives this worktree no id, registers nothing, and expires nothing.
     pub(crate) fn open_to_read(place: Place) -> Result<Session> {
         let choice = place.store()?;
-        let store = open_store(&place, &choice, Servers::Known, Creation::Never)?;
+        let store = open_store(&place, &choice, Servers::Known, Creation::Never, is_missing(&choice))?;
         let mut entropy = SystemEntropy;
         let repository = place.repository_id()?.unwrap_or_else(|| RepositoryId::generate(&mut entropy));
         let worktree = place.worktree_id()?.unwrap_or_else(|| WorktreeId::generate(&mut entropy));
@@ -117,9 +121,11 @@ impl Session {
     fn open_on(mut place: Place, servers: Servers, creation: Creation) -> Result<Session> {
         let mut entropy = SystemEntropy;
         let mut choice = choose(&place, &mut entropy)?;
-        let is_missing = matches!(&choice.location, Location::Sqlite(path) if is_missing(path));
-        create_private_dir_of(&place, &choice, creation)?;
-        let mut store = open_store(&place, &choice, servers, creation)?;
+        let is_missing = is_missing(&choice);
+        if is_missing {
+            create_private_dir_of(&place, &choice, creation)?;
+        }
+        let mut store = open_store(&place, &choice, servers, creation, is_missing)?;
         let now = clock(&place.variables)?.now();
         let (caller, identity_error, is_known) = match ensure_ids(&place, &mut entropy) {
             Ok(mut ids) => {
@@ -130,7 +136,7 @@ impl Session {
                     if choice.scope == Some(Scope::Worktree) {
                         // The store's path contains the worktree's id.
                         choice = choose(&place, &mut entropy)?;
-                        store = open_store(&place, &choice, servers, creation)?;
+                        store = open_store(&place, &choice, servers, creation, self::is_missing(&choice))?;
                     }
                     let original = path_text::to_text(&original.path);
                     place.warnings.push(format!("this is a copy of {original}, and got an identity of its own"));
@@ -186,7 +192,7 @@ impl Session {
 
     /// Returns whether the store does not exist yet.
     pub fn is_absent(&self) -> bool {
-        matches!(self.store, Backend::Absent)
+        matches!(self.store, Backend::Absent | Backend::Local(OpenStore::Empty(_)))
     }
 
     /// Fails if the store does not exist yet.
@@ -196,11 +202,14 @@ impl Session {
 
     /// Creates a store that does not exist yet.
     fn create_absent(&mut self) -> Result<()> {
-        if self.is_absent() {
-            let (warnings, caller) = (self.warnings.clone(), self.caller.clone());
-            *self = Session::create(self.place.clone())?;
-            (self.warnings, self.caller.actor, self.caller.agent) = (warnings, caller.actor, caller.agent);
-        }
+        if self.is_absent() { self.open_again(Session::create) } else { Ok(()) }
+    }
+
+    /// Opens the store again, for the same caller.
+    fn open_again(&mut self, open: fn(Place) -> Result<Session>) -> Result<()> {
+        let (warnings, caller) = (self.warnings.clone(), self.caller.clone());
+        *self = open(self.place.clone())?;
+        (self.warnings, self.caller.actor, self.caller.agent) = (warnings, caller.actor, caller.agent);
         Ok(())
     }
 
@@ -247,41 +256,6 @@ impl Session {
         }
         let caller = self.caller.clone();
         engine::read_any_if_current(self.store()?, &caller, &mut SystemEntropy, operation)
-    }
-
-    /// Runs an operation of the table, without the steps around it. Arguments and answer are JSON.
-    pub(crate) fn run_json(&mut self, entry: &OperationEntry, key: Option<&str>, arguments: Value) -> Result<Value> {
-        if let (Effect::Write, Some(error)) = (entry.about.effect, &self.identity_error) {
-            return Err(error.clone());
-        }
-        if let Backend::Remote(remote) = &mut self.store {
-            // The answer can get lost, and a retry must not run the operation again.
-            let own =
-                (entry.about.effect == Effect::Write && key.is_none()).then(|| engine::own_key(&mut self.entropy));
-            let mut arguments = arguments;
-            remote.secrets.redact_json(&mut arguments, engine::UNREDACTED_FIELDS);
-            let reply = remote.client.call(entry.about.name, &arguments, &remote.caller, key.or(own.as_deref()))?;
-            self.warnings.add(reply.warnings);
-            return Ok(reply.answer);
-        }
-        if entry.about.effect == Effect::Write {
-            self.create_absent()?;
-        }
-        let caller = self.caller.clone();
-        let answer = match entry.about.effect {
-            Effect::Read => {
-                let entropy = &mut SystemEntropy;
-                let answer = engine::read_json_if_current(self.store()?, &caller, entropy, entry, &arguments)?;
-                if let Some(answer) = answer {
-                    answer
-                } else {
-                    self.expire_due()?;
-                    engine::read_json(self.store()?, &caller, entropy, entry, &arguments)?
-                }
-            }
-            Effect::Write => engine::write_json(self.store()?, &caller, &mut SystemEntropy, key, entry, &arguments)?,
-        };
-        answer.into_tree()
     }
 
     /// Renews the leases of the calling agent if one on an issue has used up a third of its time, and the store can be written
@@ -426,7 +400,9 @@ impl Session {
     /// Uses the same store from a place that was resolved again. It must be the store that the place chooses.
     pub fn moved_to(mut self, place: Place) -> Result<Session> {
         let ids = (self.caller.repository.id.clone(), self.caller.worktree.id.clone());
-        if self.identity_error.is_some()
+        // Another process may have created the store since.
+        if self.is_absent()
+            || self.identity_error.is_some()
             || (place.repository_id()?, place.worktree_id()?) != (Some(ids.0.clone()), Some(ids.1.clone()))
         {
             return Session::open(place);
@@ -440,6 +416,10 @@ impl Session {
     pub fn wait(&mut self, last: u64, timeout: Duration) -> Result<()> {
         match &mut self.store {
             Backend::Absent => Err(self.absent_error()),
+            Backend::Local(OpenStore::Empty(store)) => {
+                store.wait(last, timeout.min(CREATION_INTERVAL))?;
+                self.open_again(Session::open)
+            }
             Backend::Local(store) => store.wait(last, timeout),
             Backend::Remote(remote) => remote.client.wait(last, timeout),
         }
@@ -471,7 +451,9 @@ impl Session {
 
     /// Returns the store, if this process opened it itself.
     pub fn store(&mut self) -> Result<&mut OpenStore> {
-        self.require_present()?;
+        if matches!(self.store, Backend::Absent) {
+            return Err(self.absent_error());
+        }
         match &mut self.store {
             Backend::Absent => Err(Error::internal("the store does not exist")),
             Backend::Local(store) => Ok(store),
@@ -484,7 +466,7 @@ impl Session {
     pub fn sqlite(&self) -> Option<&SqliteStore> {
         match &self.store {
             Backend::Local(OpenStore::Sqlite(store)) => Some(store),
-            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) | Backend::Absent => None,
+            Backend::Local(_) | Backend::Remote(_) | Backend::Absent => None,
         }
     }
 
@@ -515,9 +497,7 @@ impl Session {
     pub fn now(&mut self) -> Result<Timestamp> {
         match &mut self.store {
             Backend::Local(OpenStore::Sqlite(store)) => store.begin_read()?.now(),
-            Backend::Local(OpenStore::Postgres(_)) | Backend::Remote(_) | Backend::Absent => {
-                Ok(clock(&self.place.variables)?.now())
-            }
+            Backend::Local(_) | Backend::Remote(_) | Backend::Absent => Ok(clock(&self.place.variables)?.now()),
         }
     }
 }
@@ -555,10 +535,7 @@ fn choose(place: &Place, entropy: &mut dyn Entropy) -> Result<StoreChoice> {
 fn create_private_dir_of(place: &Place, choice: &StoreChoice, creation: Creation) -> Result<()> {
     match (&place.checkout, &choice.location) {
         (Some(checkout), Location::Sqlite(path))
-            if creation == Creation::Now
-                && place.may_create_store()
-                && path.starts_with(&checkout.private_dir)
-                && !path.exists() =>
+            if creation == Creation::Now && place.may_create_store() && path.starts_with(&checkout.private_dir) =>
         {
             let cannot = || Error::unavailable(format!("cannot create the store {}", path.display()));
             checkout.private_dir.create().map_err(|error| match error.kind() {
@@ -636,6 +613,8 @@ pub enum OpenStore {
     Sqlite(Box<SqliteStore>),
     /// A schema on a PostgreSQL server.
     Postgres(Box<PostgresStore>),
+    /// A schema on a PostgreSQL server that the first write creates.
+    Empty(Box<EmptyStore>),
 }
 
 impl OpenStore {
@@ -643,6 +622,7 @@ impl OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.is_read_only(),
             OpenStore::Postgres(_) => false,
+            OpenStore::Empty(_) => true,
         }
     }
 
@@ -650,6 +630,7 @@ impl OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.set_timeout(timeout),
             OpenStore::Postgres(store) => store.set_timeout(timeout),
+            OpenStore::Empty(_) => timeout,
         }
     }
 }
@@ -659,6 +640,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.begin_read(),
             OpenStore::Postgres(store) => store.begin_read(),
+            OpenStore::Empty(store) => store.begin_read(),
         }
     }
 
@@ -666,6 +648,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.begin_write(),
             OpenStore::Postgres(store) => store.begin_write(),
+            OpenStore::Empty(store) => store.begin_write(),
         }
     }
 
@@ -673,6 +656,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.wait(last, timeout),
             OpenStore::Postgres(store) => store.wait(last, timeout),
+            OpenStore::Empty(store) => store.wait(last, timeout),
         }
     }
 
@@ -680,6 +664,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.begin_request(),
             OpenStore::Postgres(store) => store.begin_request(),
+            OpenStore::Empty(store) => store.begin_request(),
         }
     }
 
@@ -687,6 +672,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.end_request(),
             OpenStore::Postgres(store) => store.end_request(),
+            OpenStore::Empty(store) => store.end_request(),
         }
     }
 
@@ -694,6 +680,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.free_reserve(),
             OpenStore::Postgres(store) => store.free_reserve(),
+            OpenStore::Empty(store) => store.free_reserve(),
         }
     }
 
@@ -701,6 +688,7 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.may_retry(),
             OpenStore::Postgres(store) => store.may_retry(),
+            OpenStore::Empty(store) => store.may_retry(),
         }
     }
 
@@ -708,11 +696,18 @@ impl Store for OpenStore {
         match self {
             OpenStore::Sqlite(store) => store.is_remote(),
             OpenStore::Postgres(store) => store.is_remote(),
+            OpenStore::Empty(store) => store.is_remote(),
         }
     }
 }
 
-fn open_store(place: &Place, choice: &StoreChoice, servers: Servers, creation: Creation) -> Result<Backend> {
+fn open_store(
+    place: &Place,
+    choice: &StoreChoice,
+    servers: Servers,
+    creation: Creation,
+    is_missing: bool,
+) -> Result<Backend> {
     if let Location::Server(url) = &choice.location {
         let socket = url.strip_prefix("unix:").map(|path| expand(path, &place.cwd, &place.variables)).transpose()?;
         let token = tokens::token_for_server(place, socket.is_some() || client::is_private(url))?;
@@ -723,26 +718,32 @@ fn open_store(place: &Place, choice: &StoreChoice, servers: Servers, creation: C
         return Ok(Backend::Remote(Box::new(Remote { client, caller, secrets: place.secrets() })));
     }
     if let Location::Sqlite(path) = &choice.location
-        && place.may_create_store()
-        && is_missing(path)
+        && is_missing
     {
-        stores::check_gone(place, path)?;
-    }
-    if let Location::Sqlite(path) = &choice.location
-        && creation != Creation::Now
-        && (place.may_create_store() || creation == Creation::Never)
-        && is_missing(path)
-    {
-        return Ok(Backend::Absent);
+        if place.may_create_store() {
+            stores::check_gone(place, path)?;
+        }
+        if creation != Creation::Now && (place.may_create_store() || creation == Creation::Never) {
+            return Ok(Backend::Absent);
+        }
     }
     match open_local(place, choice, servers, creation) {
+        Err(error)
+            if error.kind() == Kind::NotFound
+                && creation == Creation::ByWrite
+                && matches!(choice.location, Location::Postgres(_)) =>
+        {
+            let empty = EmptyStore::new(clock(&place.variables)?)?;
+            Ok(Backend::Local(OpenStore::Empty(Box::new(empty))))
+        }
         Err(error) if error.kind() == Kind::NotFound && creation != Creation::Now => Ok(Backend::Absent),
         opened => opened.map(Backend::Local),
     }
 }
 
-/// Returns whether a path does not exist. Other errors, and links to nothing, are for the store to report.
-fn is_missing(path: &Path) -> bool {
+/// Returns whether the store is a file that does not exist. Other errors, and links to nothing, are for the store to report.
+fn is_missing(choice: &StoreChoice) -> bool {
+    let Location::Sqlite(path) = &choice.location else { return false };
     std::fs::symlink_metadata(path).is_err_and(|error| error.kind() == std::io::ErrorKind::NotFound)
 }
 

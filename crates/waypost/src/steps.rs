@@ -6,7 +6,7 @@
 //! After: the supervisors of cancelled jobs are told, a claim waits for the ledger, a finished task closes its issue, and a
 //! released issue becomes free.
 
-use serde_json::{Value, json};
+use serde_json::Value;
 use waypost_core::op::{AnyAnswer, AnyOperation, Effect, IntoAnyOperation, IssueEffect, ListNextTasks, OperationEntry};
 use waypost_core::{Error, Result};
 
@@ -29,68 +29,47 @@ impl Session {
     }
 
     fn call_any(&mut self, key: Option<&str>, operation: &dyn AnyOperation) -> Result<AnyAnswer> {
-        let entry = operation.entry();
-        let steps = Steps::around(entry, key, || operation.read_first());
+        let steps = Steps::around(operation, key);
         steps.before(self)?;
-        let answer = self.run_any(key, operation)?;
-        if !steps.may_follow() {
-            return Ok(answer);
-        }
-        let mut encoded = answer.into_tree()?;
-        let warnings = steps.after(self, &mut encoded)?;
+        let mut answer = self.run_any(key, operation)?;
+        let warnings = steps.after(self, &mut answer)?;
         self.warnings().add(warnings);
-        (entry.decode_answer)(&encoded).map_err(|error| {
-            Error::internal(format!("cannot decode the answer of {}", entry.about.name)).because(error)
-        })
+        Ok(answer)
     }
 
     /// Runs an operation of the table with the steps around it. Arguments and answer are JSON.
-    pub(crate) fn call_json(&mut self, entry: &OperationEntry, key: Option<&str>, arguments: Value) -> Result<Reply> {
-        let steps = Steps::of(entry, &arguments, key);
-        steps.before(self)?;
-        let mut answer = self.run_json(entry, key, arguments)?;
-        let warnings = steps.after(self, &mut answer)?;
-        self.warnings().add(warnings);
+    pub(crate) fn call_json(&mut self, entry: &OperationEntry, key: Option<&str>, arguments: &Value) -> Result<Reply> {
+        let answer = self.call_any(key, &*(entry.decode)(arguments)?)?.into_tree()?;
         Ok(Reply { answer, warnings: self.warnings().take() })
     }
 }
 
 /// The steps around one call.
 pub(crate) struct Steps {
-    /// Whether the call may change the ledger. A read never does.
-    is_write: bool,
-    depends_on_jobs: bool,
-    cancels_jobs: bool,
-    issues: IssueEffect,
+    entry: &'static OperationEntry,
     /// Fails if there is nothing to do.
     read_first: Option<ListNextTasks>,
 }
 
 impl Steps {
     /// Returns the steps around a call.
-    pub(crate) fn of(entry: &OperationEntry, arguments: &Value, key: Option<&str>) -> Steps {
-        Steps::around(entry, key, || entry.read_first.and_then(|read_first| read_first(arguments)))
-    }
-
-    fn around(entry: &OperationEntry, key: Option<&str>, read_first: impl FnOnce() -> Option<ListNextTasks>) -> Steps {
+    pub(crate) fn around(operation: &dyn AnyOperation, key: Option<&str>) -> Steps {
         // With a key, the write may have been made already: then the store returns its answer.
-        let read_first = if key.is_none() { read_first() } else { None };
-        let is_write = entry.about.effect == Effect::Write;
-        let OperationEntry { depends_on_jobs, cancels_jobs, issues, .. } = *entry;
-        Steps { is_write, depends_on_jobs, cancels_jobs, issues, read_first }
+        let read_first = if key.is_none() { operation.read_first() } else { None };
+        Steps { entry: operation.entry(), read_first }
     }
 
     /// Returns whether the steps before the call need a session.
     pub(crate) fn has_reads(&self) -> bool {
-        self.depends_on_jobs || self.read_first.is_some()
+        self.entry.depends_on_jobs || self.read_first.is_some()
     }
 
     /// Runs the steps before the call, in the name of its caller.
     pub(crate) fn before(&self, session: &mut Session) -> Result<()> {
-        if self.is_write {
-            claims::deliver_pending_notices(session);
-        } else {
-            session.renew_leases()?;
+        // A read never changes a ledger.
+        match self.entry.about.effect {
+            Effect::Write => claims::deliver_pending_notices(session),
+            Effect::Read => session.renew_leases()?,
         }
         self.reap(session)?;
         self.read_first(session)
@@ -99,7 +78,7 @@ impl Steps {
     /// Reaps orphaned jobs and marks workspaces whose directory is missing, if the call depends on them. A server does this in
     /// its own name, not in that of the caller.
     pub(crate) fn reap(&self, session: &mut Session) -> Result<()> {
-        if !self.depends_on_jobs {
+        if !self.entry.depends_on_jobs {
             return Ok(());
         }
         reap_orphaned_jobs(session)?;
@@ -117,44 +96,31 @@ impl Steps {
         session.read_any_if_current(&*read.into_any()).map(drop)
     }
 
-    /// Returns whether there may be steps after the call, depending on its answer.
-    pub(crate) fn may_follow(&self) -> bool {
-        self.cancels_jobs || self.issues != IssueEffect::None
+    /// Returns what the call did to issues.
+    fn effect<'a>(&self, answer: &'a mut AnyAnswer) -> Result<Option<IssueEffect<'a>>> {
+        self.entry.issues.map_or(Ok(None), |issues| issues(answer))
     }
 
     /// Returns whether there are steps after a call with this answer.
-    pub(crate) fn has_steps_after(&self, answer: &Value) -> bool {
-        match self.issues {
-            IssueEffect::None => self.cancels_jobs,
-            IssueEffect::ClaimsIssue(pointer) | IssueEffect::ClaimsTask(pointer) | IssueEffect::Finishes(pointer) => {
-                text_at(answer, pointer).is_some()
-            }
-            IssueEffect::Releases => true,
-        }
+    pub(crate) fn may_follow(&self, answer: &mut AnyAnswer) -> Result<bool> {
+        Ok(self.entry.cancels_jobs || self.effect(answer)?.is_some())
     }
 
     /// Runs the steps after the call, in the name of its caller, before it is answered. Returns warnings.
-    pub(crate) fn after(&self, session: &mut Session, answer: &mut Value) -> Result<Vec<String>> {
-        if !self.has_steps_after(answer) {
-            return Ok(Vec::new());
-        }
-        if self.cancels_jobs {
+    pub(crate) fn after(&self, session: &mut Session, answer: &mut AnyAnswer) -> Result<Vec<String>> {
+        if self.entry.cancels_jobs {
             jobs::stop_cancelled(session);
         }
-        match self.issues {
-            IssueEffect::None => Ok(Vec::new()),
-            IssueEffect::ClaimsIssue(pointer) => complete_claim(session, text_at(answer, pointer)),
-            IssueEffect::ClaimsTask(pointer) => {
-                let task = text_at(answer, pointer).map(str::to_owned);
-                let issue = task.map(|task| claims::issue_of(session, &task)).transpose();
+        match self.effect(answer)? {
+            None => Ok(Vec::new()),
+            Some(IssueEffect::Claimed(issue)) => complete_claim(session, Some(issue)),
+            Some(IssueEffect::ClaimedTask(task)) => {
+                let issue = claims::issue_of(session, task.as_str());
                 let issue = issue.map_err(|error| claims::incomplete_claim_error(&error))?;
-                complete_claim(session, issue.flatten().as_deref())
+                complete_claim(session, issue.as_deref())
             }
-            IssueEffect::Finishes(pointer) => {
-                let issue = text_at(answer, pointer).map(str::to_owned);
-                Ok(issue.map_or_else(Vec::new, |issue| close_finished_issue(session, &issue, answer)))
-            }
-            IssueEffect::Releases => {
+            Some(IssueEffect::Finished { issue, closed }) => Ok(close_finished_issue(session, issue, closed)),
+            Some(IssueEffect::Released) => {
                 // If the notice cannot be delivered now, a later command delivers it.
                 claims::deliver_pending_notices(session);
                 Ok(Vec::new())
@@ -164,11 +130,13 @@ impl Steps {
 
     /// Handles that there is no session for the steps after the call. A claim is not complete without them. Otherwise the
     /// call has succeeded, and a later command delivers the notice.
-    pub(crate) fn skip_after(&self, error: &Error) -> Result<Vec<String>> {
-        match self.issues {
-            IssueEffect::ClaimsIssue(_) | IssueEffect::ClaimsTask(_) => Err(claims::incomplete_claim_error(error)),
-            IssueEffect::Finishes(_) => Ok(vec![format!("the issue was not closed yet: {}", error.full_message())]),
-            IssueEffect::None | IssueEffect::Releases => Ok(Vec::new()),
+    pub(crate) fn skip_after(&self, answer: &mut AnyAnswer, error: &Error) -> Result<Vec<String>> {
+        match self.effect(answer)? {
+            Some(IssueEffect::Claimed(_) | IssueEffect::ClaimedTask(_)) => Err(claims::incomplete_claim_error(error)),
+            Some(IssueEffect::Finished { .. }) => {
+                Ok(vec![format!("the issue was not closed yet: {}", error.full_message())])
+            }
+            None | Some(IssueEffect::Released) => Ok(Vec::new()),
         }
     }
 }
@@ -182,7 +150,7 @@ fn complete_claim(session: &Session, issue: Option<&str>) -> Result<Vec<String>>
 }
 
 /// Closes the issue of a finished task, and says so in the answer. The task is done in any case; returns warnings.
-fn close_finished_issue(session: &mut Session, issue: &str, answer: &mut Value) -> Vec<String> {
+fn close_finished_issue(session: &mut Session, issue: &str, closed: &mut Option<String>) -> Vec<String> {
     let not_closed_yet = |error: Error| format!("issue {issue} was not closed yet: {}", error.full_message());
     if let Some(reason) = session.place.unreachable_owner() {
         return vec![not_closed_yet(Error::unavailable(reason))];
@@ -194,7 +162,7 @@ fn close_finished_issue(session: &mut Session, issue: &str, answer: &mut Value) 
     let mut warnings = Vec::new();
     for NoticeOutcome { result, .. } in outcomes.into_iter().filter(|outcome| outcome.notice.issue == issue) {
         match result {
-            Ok(done) if done == CLOSED => answer["closed_issue"] = json!(issue),
+            Ok(done) if done == CLOSED => *closed = Some(issue.to_owned()),
             Ok(reason) => warnings.push(format!("issue {issue} was not closed: {reason}")),
             Err(error) => warnings.push(not_closed_yet(error)),
         }
@@ -202,47 +170,52 @@ fn close_finished_issue(session: &mut Session, issue: &str, answer: &mut Value) 
     warnings
 }
 
-fn text_at<'a>(answer: &'a Value, pointer: &str) -> Option<&'a str> {
-    answer.pointer(pointer).and_then(Value::as_str)
-}
-
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
     use waypost_core::op;
 
     use super::*;
 
+    /// Returns the steps of an operation, and an answer of it as it was saved.
+    fn answered(operation: &str, arguments: &Value, answer: &Value) -> (Steps, AnyAnswer) {
+        let entry = op::named(operation).unwrap();
+        let decoded = (entry.decode)(arguments).unwrap();
+        (Steps::around(&*decoded, None), (entry.decode_answer)(answer).unwrap())
+    }
+
+    fn leased() -> (Steps, AnyAnswer) {
+        let lease = json!({
+            "subject": "a-1", "holder": "ag_000000000000", "epoch": 1, "acquired_at": 0, "expires_at": 1, "ttl_ms": 1,
+        });
+        answered("lease_issue", &json!({ "issue": "a-1" }), &lease)
+    }
+
     #[test]
     fn without_a_session_only_a_claim_fails() {
-        let skip = |issues| {
-            let steps = Steps { is_write: true, depends_on_jobs: false, cancels_jobs: false, issues, read_first: None };
-            steps.skip_after(&Error::unavailable("the disk is gone"))
-        };
-        for claim in [IssueEffect::ClaimsIssue("/subject"), IssueEffect::ClaimsTask("/task_id")] {
-            let error = skip(claim).unwrap_err();
-            assert!(error.is_outcome_unknown() && error.full_message().contains("the lease was granted"), "{error}");
-        }
-        assert_eq!(skip(IssueEffect::Finishes("/issue")).unwrap(), ["the issue was not closed yet: the disk is gone"]);
-        assert!(skip(IssueEffect::Releases).unwrap().is_empty());
+        let gone = Error::unavailable("the disk is gone");
+        let (steps, mut answer) = leased();
+        let error = steps.skip_after(&mut answer, &gone).unwrap_err();
+        assert!(error.is_outcome_unknown() && error.full_message().contains("the lease was granted"), "{error}");
+        let (steps, mut answer) = answered("end_issue_lease", &json!({ "issue": "a-1" }), &json!({ "was_held": true }));
+        assert!(steps.skip_after(&mut answer, &gone).unwrap().is_empty());
     }
 
     #[test]
     fn the_steps_after_a_call_depend_on_its_answer() {
-        let has_steps = |issues, answer: &Value| {
-            Steps { is_write: true, depends_on_jobs: false, cancels_jobs: false, issues, read_first: None }
-                .has_steps_after(answer)
-        };
-        let (with_issue, without) = (json!({ "task": { "issue": "a-1" } }), json!({ "task": { "issue": null } }));
-        assert!(has_steps(IssueEffect::ClaimsIssue("/task/issue"), &with_issue));
-        assert!(!has_steps(IssueEffect::ClaimsIssue("/task/issue"), &without));
-        assert!(!has_steps(IssueEffect::None, &with_issue));
-        assert!(has_steps(IssueEffect::Releases, &without));
+        let (steps, mut answer) = leased();
+        assert_eq!(steps.effect(&mut answer).unwrap(), Some(IssueEffect::Claimed("a-1")));
+        assert!(steps.may_follow(&mut answer).unwrap());
+        let (steps, mut answer) = answered("list_agents", &json!({}), &json!({ "agents": [] }));
+        assert!(!steps.may_follow(&mut answer).unwrap());
+        // An answer that was not decoded says nothing about issues, and must not pass for one that affects none.
+        assert!(leased().0.effect(&mut json!({ "subject": "a-1" }).into()).is_err());
     }
 
     #[test]
     fn a_claim_of_any_task_reads_first_unless_it_has_a_key() {
         let entry = op::named("claim_task").unwrap();
-        let reads = |arguments: Value, key| Steps::of(entry, &arguments, key).has_reads();
+        let reads = |arguments: Value, key| Steps::around(&*(entry.decode)(&arguments).unwrap(), key).has_reads();
         assert!(reads(json!({}), None));
         assert!(!reads(json!({}), Some("k")), "the write may have been made already");
         assert!(!reads(json!({ "task": "a" }), None));

@@ -13,7 +13,7 @@ pub(super) struct Row {
     pub(super) times: Vec<Duration>,
     /// Time from the first start to the last end of what ran at once.
     pub(super) all: Option<Duration>,
-    /// A value that is no time, and its unit.
+    /// A value that is not a time, and its unit.
     pub(super) value: Option<(f64, &'static str)>,
     pub(super) comparison: Option<Compared>,
 }
@@ -59,7 +59,7 @@ impl Row {
         Row { name: name.into(), ..Row::default() }
     }
 
-    /// Returns a row with a value that is no time.
+    /// Returns a row with a value that is not a time.
     pub(super) fn with_value(name: impl Into<String>, value: f64, unit: &'static str) -> Row {
         Row { value: Some((value, unit)), ..Row::new(name) }
     }

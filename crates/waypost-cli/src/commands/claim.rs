@@ -11,7 +11,7 @@ use waypost::ledger::Change;
 
 /// Claim an issue to work on: the named one, or the first ready one
 ///
-/// If several agents claim an issue at the same time, one gets it and the others learn its holder. A person's
+/// If several agents claim an issue at the same time, one of them gets it and the others are told who holds it. A person's
 /// claim lasts until it is released. An agent's claim expires after its TTL unless a heartbeat or another command of its
 /// holder renews it; then the issue is free again.
 #[derive(clap::Args)]

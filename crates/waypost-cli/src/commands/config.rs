@@ -334,6 +334,12 @@ fn list_repos(cx: &mut CommandContext, place: &Place) -> Result<ExitCode> {
 
 fn change_routing(cx: &mut CommandContext, place: &Place, routing: Routing, file: FileArgs) -> Result<ExitCode> {
     let (path, mode) = set_routing(place, routing, file)?;
+    if routing == Routing::Single && place.config.text("role").as_deref() == Some("contributor") {
+        // Who contributes keeps private issues out of the project until they say so by themselves.
+        cx.ui.warn(
+            "your role is still contributor, so new issues go to your planning repository; way config unset role ends that",
+        );
+    }
     answer_changed(cx, key_named("routing.mode")?, &path, mode.map(|mode| Value::Text(mode.to_owned())).as_ref())
 }
 

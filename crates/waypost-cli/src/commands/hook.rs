@@ -236,7 +236,7 @@ fn names_in(input: &HookEvent) -> Vec<String> {
             names.extend(name.map(|name| name.trim_matches(['"', '\'']).to_owned()));
         }
     }
-    // A variable of the shell is no name.
+    // A variable of the shell is not a name.
     names.retain(|name| !name.is_empty() && !name.contains(['$', '`', '\n']) && name.len() <= MAX_NAME_BYTES);
     names
 }

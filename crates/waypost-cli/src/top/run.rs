@@ -28,7 +28,7 @@ const WATCH_TIMEOUT: Duration = Duration::from_secs(3);
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Longest time between two reads of a list: leases become silent without any event.
 const READ_INTERVAL: Duration = Duration::from_secs(15);
-/// The same for issues, which are in files: their changes are no events of the store.
+/// The same for issues, which are in files: their changes are not events of the store.
 const ISSUES_INTERVAL: Duration = Duration::from_secs(3);
 /// Time between two reads of a log that is followed.
 const LOG_INTERVAL: Duration = Duration::from_millis(250);

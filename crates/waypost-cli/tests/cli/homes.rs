@@ -137,7 +137,7 @@ fn a_separate_ledger_is_refused_where_its_branch_cannot_be_used() {
     sandbox.git(&one, ["worktree", "remove", "../looking"]);
     let _ = sandbox.way(&one, ["sync"]).ok();
 
-    // A branch of that name that is no ledger stays as it is.
+    // A branch of that name that is not a ledger stays as it is.
     let other = sandbox.git_repo("other");
     sandbox.git(&other, ["branch", "waypost"]);
     sandbox.git(&other, ["clone", "-q", "--bare", ".", "../other.git"]);

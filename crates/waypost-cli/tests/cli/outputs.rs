@@ -181,7 +181,7 @@ fn store_facts() {
         &expect![[r#"
             path                   /sandbox/repo/.git/waypost/state.db
             chosen                 default: one store per repository, shared by its worktrees
-            schema                 10
+            schema                 11
             journal_mode           wal
             synchronous            full
             foreign_keys           on

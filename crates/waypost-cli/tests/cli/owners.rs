@@ -153,7 +153,7 @@ fn where_explains_in_a_workspace_whose_paths_it_uses() {
     }
     let text = run_in(&shop, dir, &["where"]).ok().stdout;
     assert!(text.contains(&format!("workspace of job {id}, registered in ")), "{text}");
-    // Records written there name the owner's worktree, and the workspace is no worktree of its own.
+    // Records written there name the owner's worktree, and the workspace is not a worktree of its own.
     let _ = run_in(&shop, dir, &["workflow", "create", "inside"]).ok();
     let workflow = run_in(&shop, &shop.repo, &["workflow", "show", "inside", "--json"]).data();
     assert_eq!(workflow["worktree_id"], here["worktree"]["id"]);

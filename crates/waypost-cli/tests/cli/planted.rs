@@ -328,3 +328,159 @@ fn a_record_of_a_sandbox_in_a_workspace_restricts_nothing_less() {
     let error = shop.way(["ws", "show", job["id"].as_str().unwrap()]).fails(REFUSED).stderr;
     assert!(error.contains("both describe a sandbox"), "{error}");
 }
+
+/// What leads a program elsewhere, in all that a worktree shares with its repository. `$C` is the shared git directory.
+const SHARED_LINKS: &str = "
+    mkdir -p d $C/refs/heads/e $C/logs/refs/heads $C/objects/info $C/objects/pack $C/lfs
+    ln -s $F d/link; mkfifo d/pipe; ln -s $F moved; ln -s $F other
+    for dir in $C/refs/heads $C/refs/heads/e $C/logs $C/logs/refs/heads $C/objects $C/objects/info $C/objects/pack $C/lfs $G $G/logs; do
+        ln -s $F $dir/link; ln -s $HOME $dir/dir; mkfifo $dir/pipe; mknod $dir/zero c 1 5
+        cp -a moved $dir/copied; ln -P other $dir/hard; cp -r d $dir/tree
+        perl -e 'rename $_, \"$ARGV[0]/$_\" foreach \"moved\", \"d\"' $dir
+    done
+    for file in $C/logs/HEAD $C/logs/refs/heads/main $C/objects/info/commit-graph $C/objects/info/packs $G/logs/HEAD $G/HEAD.lock \
+        $G/index.lock $G/COMMIT_EDITMSG; do ln -sf $F $file; done
+    perl -MSocket -e 'socket S, PF_UNIX, SOCK_STREAM, 0; bind S, sockaddr_un($ARGV[0])' $C/refs/heads/socket
+";
+
+/// Every file below a directory that is neither a file nor a directory.
+fn strange(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).unwrap() {
+        let path = entry.unwrap().path();
+        match path.symlink_metadata().unwrap().file_type() {
+            kind if kind.is_dir() => found.extend(strange(&path)),
+            kind if kind.is_file() => {}
+            _ => found.push(path),
+        }
+    }
+    found.sort();
+    found
+}
+
+#[test]
+fn a_job_in_a_worktree_puts_nothing_but_files_into_what_it_shares_with_its_repository() {
+    for mode in ["--sandbox=landlock", "--sandbox=bubblewrap"] {
+        let shop = shop();
+        let script = format!(
+            "F={}; G=$(git rev-parse --absolute-git-dir); C=$(cd $(git rev-parse --git-common-dir); pwd); {SHARED_LINKS}
+             set -e; git add file; git commit -q --allow-empty -m Work;
+             git tag own; git checkout -q -b next; git commit -q --allow-empty -m Next; git reflog -1 next; touch committed",
+            shop.sandbox.path("home/.bashrc").display(),
+        );
+        let before = outside(&shop);
+        let job = shop.job(&[mode, "--strategy", "worktree"], &script);
+        assert_eq!(strange(&shop.repo.join(".git")), Vec::<PathBuf>::new(), "{mode}");
+        assert!(path(&job["workspace_dir"]).join("committed").exists(), "{mode}: git works there: {job}");
+        // What writes refs, reflogs and objects, by the user and outside of any sandbox.
+        for args in [
+            &["commit", "--quiet", "--allow-empty", "-m", "More"][..],
+            &["branch", "e/two"],
+            &["reflog", "expire", "--all", "--expire=now"],
+            &["gc", "--quiet"],
+            &["commit-graph", "write"],
+        ] {
+            shop.sandbox.git(&shop.repo, args);
+        }
+        assert_eq!(outside(&shop), before, "{mode}");
+    }
+}
+
+#[test]
+fn a_job_in_a_jj_workspace_cannot_change_the_settings_and_hooks_of_the_repository() {
+    for (colocated, git) in [(true, ".git"), (false, ".jj/repo/store/git")] {
+        let mut shop = shop();
+        shop.repo = shop.sandbox.jj_repo("other", colocated);
+        let git = shop.repo.join(git);
+        let settings = fs::read(git.join("config")).unwrap();
+        let script = format!(
+            "S={}; F={}; echo '[x] y = z' >> {git}/config; mkdir -p {git}/hooks; echo touch pwned > {git}/hooks/reference-transaction
+             for dir in $S/op_store/operations $S/op_heads/heads $S/store/extra {git}/refs {git}/objects; do
+             ln -s $F $dir/link; mkfifo $dir/pipe; done
+             set -e; echo new > new; {jj} describe -m Work; touch described",
+            shop.repo.join(".jj/repo").display(),
+            shop.sandbox.path("home/.bashrc").display(),
+            git = git.display(),
+            jj = waypost_testkit::jj().display(),
+        );
+        let job = shop.job(&["--sandbox=landlock", "--strategy", "jj"], &script);
+        assert_eq!(strange(&shop.repo.join(".jj")), Vec::<PathBuf>::new(), "{job}");
+        assert_eq!(fs::read(git.join("config")).unwrap(), settings);
+        assert!(!git.join("hooks/reference-transaction").exists());
+        assert!(path(&job["workspace_dir"]).join("described").exists(), "jj works there: {job}");
+    }
+}
+
+#[test]
+fn a_job_in_a_share_of_mercurial_puts_nothing_but_files_into_the_store_of_its_repository() {
+    let mut shop = shop();
+    shop.repo = shop.sandbox.hg_repo("other");
+    let store = shop.repo.join(".hg/store");
+    let script = format!(
+        "ln -sf {} {store}/00changelog.i; ln -s / {store}/data/link; mkfifo {store}/phaseroots
+         set -e; echo two > file; hg commit -m Two -u x; touch committed",
+        shop.sandbox.path("home/.bashrc").display(),
+        store = store.display(),
+    );
+    let before = outside(&shop);
+    let job = shop.job(&["--sandbox=landlock", "--strategy", "worktree"], &script);
+    assert_eq!(strange(&store), Vec::<PathBuf>::new(), "{job}");
+    assert!(path(&job["workspace_dir"]).join("committed").exists(), "hg works there: {job}");
+    shop.sandbox.write(shop.repo.join("file"), "three\n");
+    shop.sandbox.hg(&shop.repo, ["commit", "-q", "-m", "Three"]);
+    assert_eq!(outside(&shop), before);
+}
+
+#[test]
+fn the_context_of_a_second_job_is_written_over_links_and_not_through_them() {
+    let shop = shop();
+    let before = outside(&shop);
+    let plant = format!(
+        "cd $WAYPOST_CONTEXT_DIR; for name in input.json job.json context.md context.json; do ln -sf {} $name; done; \
+         rm -rf notes; ln -s {}/made notes; mkfifo .job.json.1-1.tmp; ln -s {}/sub sub",
+        shop.sandbox.path("home/.bashrc").display(),
+        shop.sandbox.path("home").display(),
+        shop.sandbox.path("home").display(),
+    );
+    let first = shop.job(&["--sandbox=landlock"], &plant);
+    assert_eq!(first["status"], "completed", "{first}");
+    let workspace = first["workspace_id"].as_str().unwrap();
+    let second = shop.job(
+        &["--sandbox=landlock", "--workspace", workspace, "--input", "{\"a\": \"b\"}"],
+        "cat $WAYPOST_CONTEXT_DIR/input.json > input; test -d $WAYPOST_CONTEXT_DIR/notes",
+    );
+    assert_eq!(outside(&shop), before, "{second}");
+    assert!(!shop.sandbox.path("home/made").exists(), "{second}");
+    assert_eq!(second["status"], "completed", "{second}");
+    let input = fs::read_to_string(path(&second["workspace_dir"]).join("input")).unwrap();
+    assert!(input.contains("\"b\""), "{input}");
+    let _ = shop.way(["ws", "rm", workspace, "--force"]).ok();
+    assert_eq!(outside(&shop), before);
+}
+
+#[test]
+fn a_copy_is_restored_over_what_a_job_planted_and_not_through_it() {
+    let shop = shop();
+    shop.sandbox.dir("repo/dir");
+    shop.sandbox.write(shop.repo.join("dir/.bashrc"), "theirs\n");
+    let before = outside(&shop);
+    let home = shop.sandbox.path("home");
+    let clean = shop.job(&["--sandbox=landlock", "--strategy", "copy"], "true");
+    let id = clean["id"].as_str().unwrap_or_else(|| panic!("{clean}"));
+    let saved = shop.way(["ws", "snapshot", id, "--json"]).data()["id"].as_str().unwrap().to_owned();
+    let plant = format!(
+        "rm -rf dir file; ln -s {home} dir; ln -s {home}/.bashrc file; mkfifo pipe; ln -s {home} deep; mkdir -p a; ln -s {home} a/b",
+        home = home.display(),
+    );
+    let job = shop.job(&["--sandbox=landlock", "--workspace", clean["workspace_id"].as_str().unwrap()], &plant);
+    assert_eq!(job["status"], "completed", "{job}");
+    let run = bounded(&shop, "a snapshot", &["ws", "snapshot", id]);
+    assert_eq!(run.code, 0, "{}", run.whole());
+    assert_eq!(outside(&shop), before, "{}", run.whole());
+    let run = bounded(&shop, "a restore", &["ws", "restore", &saved, "--into", id]);
+    assert_eq!(run.code, 0, "{}", run.whole());
+    assert_eq!(outside(&shop), before, "{}", run.whole());
+    let dir = path(&clean["workspace_dir"]);
+    assert_eq!(fs::read_to_string(dir.join("dir/.bashrc")).unwrap(), "theirs\n");
+    assert_eq!(fs::read_to_string(dir.join("file")).unwrap(), "one\n");
+}

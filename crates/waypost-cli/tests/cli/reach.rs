@@ -54,7 +54,7 @@ fn a_process_of_a_job_gets_no_rights_over_the_socket_of_the_owner() {
     let Shop { sandbox, repo, .. } = Shop::new();
     let server = Server::start_in(sandbox, repo, &[]);
     let owner = fs::read_to_string(server.sandbox.path("home/.waypost/token")).unwrap().trim().to_owned();
-    // The place of the socket is no secret, and another one may be anywhere.
+    // The place of the socket is not a secret, and another one may be anywhere.
     let socket = server.socket();
     let open = server.sandbox.path("open.sock");
     fs::hard_link(&socket, &open).unwrap();

@@ -35,7 +35,7 @@ fn leaks(dir: &Path) -> Vec<(PathBuf, String)> {
     for file in files(dir) {
         let content = std::fs::read(&file).unwrap_or_default();
         for (_, secret) in canaries() {
-            // The end of a key, and what follows a user or a password in a URL, are no secrets.
+            // The end of a key, and what follows a user or a password in a URL, are not secrets.
             let secret = secret.split([':', '@', '\n']).next().unwrap().to_owned();
             if content.windows(secret.len()).any(|part| part == secret.as_bytes()) {
                 found.push((file.clone(), secret));

@@ -150,7 +150,7 @@ fn g9_two_names_for_one_file_mean_one_lock() {
     assert!(real.join("state.db-gate").exists());
     assert!(!sandbox.path("linked.db-gate").exists());
 
-    // The private directory itself is no link: that could lead to another repository's.
+    // The private directory itself is not a link: that could lead to another repository's.
     let other = sandbox.git_repo("other");
     symlink(sandbox.dir("far"), other.join(".git/waypost")).unwrap();
     let _ = sandbox.way(&other, ["status"]).fails(7);

@@ -1,4 +1,5 @@
 # A workflow database per repository, instead of one global file.
+set -eu -o pipefail
 . "$SEEDS/lib.sh"
 
 printf 'design: sketch the page\nbuild: write it\n  needs: design\n' > plan.txt
@@ -12,7 +13,7 @@ way task claim --agent ann | says "design"
 way task checkpoint design --agent ann --summary "half of it is drawn"
 
 step "The state is not part of the repository's content"
-[ -z "$(git status --porcelain)" ]
+git status --porcelain | is_empty
 
 step "Projects do not share their state"
 cd ../two
@@ -31,16 +32,25 @@ step "For a test, a worktree can have a store of its own"
 way workflow list | omits "experiment"
 
 step "The environment names another database"
-export WAYPOST_DB="$PWD/../elsewhere.db"
-way workflow create elsewhere --plan ../plan.txt --start
+#> AGENTOS_WORKFLOW_DB=./workflow.db poetry run python tools/run_issue_workflow.py --brief notes.md
+# The program of the document has another variable, and one command that runs a workflow; here a plan makes one.
+WAYPOST_DB=./workflow.db way workflow create elsewhere --plan ../plan.txt --start
+export WAYPOST_DB=./workflow.db
 way workflow list | says "elsewhere"
 unset WAYPOST_DB
 way workflow list | omits "elsewhere"
+
+rm workflow.db*
 
 step "--global uses the database that all repositories share"
 way --global workflow create everywhere --plan ../plan.txt --start
 (cd ../two && way --global workflow list | says "everywhere")
 way workflow list | omits "everywhere"
+
+step "A workflow in the global database can be continued by naming that database"
+#> AGENTOS_WORKFLOW_DB=~/.agentos/issue_workflow.db
+# The global database is in the user's directory of Waypost.
+WAYPOST_DB=~/.waypost/state.db way workflow list | says "everywhere"
 
 step "An active workflow moves from the global database to the repository"
 way --global db move --to repo --workflow everywhere --dry-run | says "everywhere"

@@ -1,4 +1,5 @@
 # One view of the state of all worktrees, each record naming its worktree.
+set -eu -o pipefail
 . "$SEEDS/lib.sh"
 
 printf 'fix: repair it\n' > plan.txt

@@ -1,4 +1,5 @@
 # Workflows, tasks, dependencies, checkpoints, agents, messages and templates, over one or many repositories.
+set -eu -o pipefail
 . "$SEEDS/lib.sh"
 
 repository app

@@ -1,4 +1,5 @@
-# Functions that the walks share. Every walk runs with `bash -eu -o pipefail`, in an empty directory with its own home.
+# Functions that the walks share. Every walk runs with bash, in an empty directory with its own home. A line `#> COMMAND` in a
+# walk is a command of its document. The same command of ours follows, or a comment that says why another one does.
 
 # Prints a headline, so that the output of a failed walk shows how far it came.
 step() {
@@ -45,7 +46,13 @@ repository() {
     git -C "$1" commit -q --allow-empty -m first
 }
 
-# Prints the id of the issue that `way add` adds with these arguments.
-added() {
-    way add "$@" | sed 's/^Added \([^ ]*\).*/\1/'
+# Prints the id of the issue that `way add` added.
+id() {
+    sed 's/^Added \([^ ]*\).*/\1/'
+}
+
+# Fails if there is standard input.
+is_empty() {
+    output=$(cat)
+    [ -z "$output" ] || { echo "not empty: $output"; exit 1; }
 }

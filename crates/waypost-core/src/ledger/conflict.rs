@@ -190,7 +190,7 @@ impl Conflict {
                     at = end;
                     continue;
                 }
-                // A pair that is no diff is an empty base, followed by a side.
+                // A pair that is not a diff is an empty base, followed by a side.
                 if !is_pair {
                     return None;
                 }

@@ -416,7 +416,7 @@ impl Document {
     }
 }
 
-/// Returns the changes in a line, with the ids of their issues. None if it is no line of appended changes.
+/// Returns the changes in a line, with the ids of their issues. None if it is not a line of appended changes.
 fn changes_of(line: &[u8]) -> Option<Vec<(String, Change)>> {
     let with_id = |change: Change| match content_of(&line[change.to.clone()]) {
         Content::Issue(id) => Some((id, change)),

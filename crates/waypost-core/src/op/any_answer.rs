@@ -21,6 +21,7 @@ trait Encode: Send {
     fn to_tree(&self) -> serde_json::Result<Value>;
     fn write_to(&self, text: &mut Vec<u8>) -> serde_json::Result<()>;
     fn into_any(self: Box<Self>) -> Box<dyn Any>;
+    fn as_any(&mut self) -> &mut dyn Any;
 }
 
 impl<T: Serialize + Send + 'static> Encode for T {
@@ -33,6 +34,10 @@ impl<T: Serialize + Send + 'static> Encode for T {
     }
 
     fn into_any(self: Box<Self>) -> Box<dyn Any> {
+        self
+    }
+
+    fn as_any(&mut self) -> &mut dyn Any {
         self
     }
 }
@@ -49,7 +54,17 @@ impl AnyAnswer {
             Inner::Typed(answer) => answer.into_any().downcast::<A>().ok(),
             Inner::Tree(_) => None,
         };
-        answer.map(|answer| *answer).ok_or_else(|| Error::internal("the answer is of another type"))
+        answer.map(|answer| *answer).ok_or_else(another_type)
+    }
+
+    /// Returns the answer as its operation returned it, to read or to complete it.
+    pub fn downcast_mut<A: 'static>(&mut self) -> Result<&mut A> {
+        let answer = match &mut self.0 {
+            // Of the value in the box: the box itself is encoded, too.
+            Inner::Typed(answer) => (**answer).as_any().downcast_mut::<A>(),
+            Inner::Tree(_) => None,
+        };
+        answer.ok_or_else(another_type)
     }
 
     /// Returns the answer as a JSON value.
@@ -82,6 +97,10 @@ impl From<Value> for AnyAnswer {
     fn from(tree: Value) -> AnyAnswer {
         AnyAnswer(Inner::Tree(tree))
     }
+}
+
+fn another_type() -> Error {
+    Error::internal("the answer is of another type")
 }
 
 fn not_json(error: serde_json::Error) -> Error {

@@ -16,6 +16,7 @@ use serde_json::Value;
 
 use crate::context::OpContext;
 use crate::error::{Error, Result};
+use crate::id::TaskId;
 use crate::limits;
 use crate::tree;
 
@@ -173,7 +174,7 @@ operations! {
 ///
 /// [`StoreOperation`]s run in one transaction of the store. The application has others, which also use ledgers and
 /// processes.
-pub trait Operation: Clone + Serialize + DeserializeOwned + JsonSchema + 'static {
+pub trait Operation: Clone + Send + Serialize + DeserializeOwned + JsonSchema + 'static {
     /// The name on every surface.
     const NAME: &'static str;
     /// One line for help texts.
@@ -199,8 +200,8 @@ pub trait StoreOperation: Operation {
     const DEPENDS_ON_JOBS: bool = false;
     /// Whether it may cancel jobs. The supervisors on this machine are told at once.
     const CANCELS_JOBS: bool = false;
-    /// How it affects issues in ledgers.
-    const ISSUES: IssueEffect = IssueEffect::None;
+    /// Returns what it did to issues in ledgers, by its answer.
+    const ISSUES: Option<fn(&mut Self::Answer) -> Option<IssueEffect<'_>>> = None;
     /// Returns a read that fails if there is nothing to do, so that idle callers do not take the write lock.
     const READ_FIRST: Option<fn(&Self) -> Option<ListNextTasks>> = None;
 
@@ -217,20 +218,22 @@ pub enum Effect {
     Write,
 }
 
-/// How an operation of the store affects issues in ledgers. The application changes the ledger after the commit. The
-/// text is a JSON pointer into the answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum IssueEffect {
-    /// Not at all.
-    None,
-    /// It grants a lease on this issue, if there is one.
-    ClaimsIssue(&'static str),
-    /// It grants a lease on this task, which may stand for an issue.
-    ClaimsTask(&'static str),
-    /// It finishes this issue, if there is one: the ledger closes it.
-    Finishes(&'static str),
-    /// It ends a lease: the ledger releases the issue.
-    Releases,
+/// What an operation of the store did to issues in ledgers. The application changes the ledger after the commit.
+#[derive(Debug, PartialEq, Eq)]
+pub enum IssueEffect<'a> {
+    /// It granted a lease on this issue.
+    Claimed(&'a str),
+    /// It granted a lease on this task, which may stand for an issue.
+    ClaimedTask(&'a TaskId),
+    /// It finished the task of this issue: the ledger closes the issue.
+    Finished {
+        /// The issue.
+        issue: &'a str,
+        /// The part of the answer that says whether the ledger closed it.
+        closed: &'a mut Option<String>,
+    },
+    /// It ended leases: the ledgers release their issues.
+    Released,
 }
 
 /// The callers that an operation is for.
@@ -293,9 +296,7 @@ pub struct OperationEntry {
     /// As [`StoreOperation::CANCELS_JOBS`].
     pub cancels_jobs: bool,
     /// As [`StoreOperation::ISSUES`].
-    pub issues: IssueEffect,
-    /// As [`StoreOperation::READ_FIRST`], with the arguments as JSON.
-    pub read_first: Option<fn(&Value) -> Option<ListNextTasks>>,
+    pub issues: Option<fn(&mut AnyAnswer) -> Result<Option<IssueEffect<'_>>>>,
     /// Decodes its arguments, for surfaces that carry JSON.
     pub decode: fn(&Value) -> Result<Box<dyn AnyOperation>>,
     /// Decodes its answer: one that was saved earlier, or that of a server.
@@ -303,7 +304,7 @@ pub struct OperationEntry {
 }
 
 /// A [`StoreOperation`] of any type, so that the engine exists once and not for each operation.
-pub trait AnyOperation {
+pub trait AnyOperation: Send {
     /// Returns the row of the operation.
     fn entry(&self) -> &'static OperationEntry;
     /// Returns the arguments as JSON, with defaults filled in. Refuses those that exceed their limits.
@@ -352,8 +353,7 @@ pub const fn entry<O: StoreOperation>() -> OperationEntry {
         uses_reserve: O::USES_RESERVE,
         depends_on_jobs: O::DEPENDS_ON_JOBS,
         cancels_jobs: O::CANCELS_JOBS,
-        issues: O::ISSUES,
-        read_first: if O::READ_FIRST.is_some() { Some(read_first::<O>) } else { None },
+        issues: if O::ISSUES.is_some() { Some(issue_effect::<O>) } else { None },
         decode: decode_boxed::<O>,
         decode_answer: |answer| decode_answer::<O>(answer).map(AnyAnswer::new),
     }
@@ -368,9 +368,9 @@ fn decode_boxed<O: StoreOperation>(arguments: &Value) -> Result<Box<dyn AnyOpera
     Ok(Box::new(decode::<O>(arguments)?))
 }
 
-fn read_first<O: StoreOperation>(arguments: &Value) -> Option<ListNextTasks> {
-    // Without a read the arguments need not be decoded. Wrong ones are refused later.
-    O::READ_FIRST?(&decode::<O>(arguments).ok()?)
+fn issue_effect<O: StoreOperation>(answer: &mut AnyAnswer) -> Result<Option<IssueEffect<'_>>> {
+    let answer = answer.downcast_mut::<O::Answer>()?;
+    Ok(O::ISSUES.and_then(|issues| issues(answer)))
 }
 
 // Decoding and encoding exist once per operation, and contain nothing that can be shared. Copies in each of their callers

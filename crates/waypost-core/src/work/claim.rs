@@ -14,6 +14,7 @@ use crate::model::{
     WorkflowStatus, kind,
 };
 use crate::seeded::seeded_bug;
+use crate::words;
 
 /// Maximum number of candidates in one page. The first candidate usually fits, so pages start small and grow.
 const MAX_PAGE: u32 = 50;
@@ -64,7 +65,7 @@ pub(crate) fn check_cap(cx: &mut OpContext<'_>, agent: &Agent) -> Result<()> {
     if held < usize::try_from(max).unwrap_or(usize::MAX) {
         return Ok(());
     }
-    Err(Error::conflict(format!("{} holds {held} leases, and may hold {max}", agent.name))
+    Err(Error::conflict(format!("{} already holds {}, its maximum", agent.name, words::count(held, "lease")))
         .hint("finish or release one first"))
 }
 

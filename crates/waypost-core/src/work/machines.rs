@@ -14,7 +14,7 @@ pub(crate) enum Reporter {
     Worker,
 }
 
-/// Records that a machine is there. As with worktrees and agents, that is no event.
+/// Records that a machine is there. As with worktrees and agents, that is not an event.
 pub(crate) fn note(cx: &mut OpContext<'_>, name: &str, reporter: Reporter) -> Result<Machine> {
     check_name("machine", name)?;
     let known = cx.tx.machine_get(name)?;

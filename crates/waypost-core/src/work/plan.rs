@@ -261,7 +261,7 @@ impl Plan {
 }
 
 /// Parses a line of the short form that is not indented: `name: description`, `name <- other, tasks: description`, or an
-/// item of a checklist, which is named after its text. A finished item is no task.
+/// item of a checklist, which is named after its text. A finished item is not a task.
 fn task_line(line: &str) -> Result<Option<Map<String, Value>>> {
     let line = ["- ", "* ", "+ "].iter().find_map(|bullet| line.strip_prefix(bullet)).unwrap_or(line).trim_start();
     if let Some((is_done, text)) = checklist_item(line) {

@@ -50,8 +50,8 @@ fn c4_every_refusal_of_a_claim_says_why() {
     team.says(Kind::Conflict, "bob", "claim_task", task("held"), "is held by ann until 2026-01-01T00:10:00.000Z");
     team.says(Kind::NotFound, "bob", "claim_task", task("nothing"), "no task \"nothing\"");
     let _ = team.claim("capped", "skilled");
-    team.says(Kind::Conflict, "capped", "claim_task", task("a"), "capped holds 1 leases, and may hold 1");
-    team.says(Kind::Conflict, "capped", "claim_task", any(), "capped holds 1 leases, and may hold 1");
+    team.says(Kind::Conflict, "capped", "claim_task", task("a"), "capped already holds 1 lease, its maximum");
+    team.says(Kind::Conflict, "capped", "claim_task", any(), "capped already holds 1 lease, its maximum");
     let _ = team.data(PERSON, "pause_workflow", w());
     team.says(Kind::Conflict, "bob", "claim_task", task("a"), "its workflow w is paused");
     team.says(Kind::NothingToDo, "bob", "claim_task", any(), "no task can be claimed now");

@@ -64,10 +64,11 @@ impl Team {
         arguments: Value,
     ) -> Result<Value> {
         let entry = op::named(operation).unwrap_or_else(|| panic!("no operation {operation}"));
+        let operation = (entry.decode)(&arguments)?;
         let TestStore { store, entropy, .. } = &mut self.store;
         let answer = match entry.about.effect {
-            Effect::Read => engine::read_json(store, caller, entropy, entry, &arguments),
-            Effect::Write => engine::write_json(store, caller, entropy, key, entry, &arguments),
+            Effect::Read => engine::read_any(store, caller, entropy, &*operation),
+            Effect::Write => engine::write_any(store, caller, entropy, key, &*operation),
         };
         answer?.into_tree()
     }

@@ -652,7 +652,7 @@ fn a_job_whose_lease_expired_does_not_keep_its_task() {
     bench.0.set_now(100_000_000);
     let second = bench.0.write("agent1", job_on("a")).unwrap().job;
     assert!(second.epoch > first.epoch);
-    // Its end is no end of the attempt of the other job.
+    // Its end is not an end of the attempt of the other job.
     bench.0.write("agent1", ended(first.id.as_str(), true, false)).unwrap();
     assert_eq!((bench.task("a").task.status, bench.task("a").epoch), (TaskStatus::InProgress, second.epoch));
 }

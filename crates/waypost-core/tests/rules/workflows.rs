@@ -46,7 +46,7 @@ fn the_fields_of_a_task_are_updated_until_it_ends() {
     team.says(Kind::Invalid, PERSON, "update_task", acceptance, "nothing to change");
     let _ = team.data("ann", "fail_task", json!({ "task": "b", "error": "no paint" }));
     let fewer = json!({ "task": "b", "max_attempts": 1 });
-    team.says(Kind::Invalid, PERSON, "update_task", fewer, "task b has failed 1 times already");
+    team.says(Kind::Invalid, PERSON, "update_task", fewer, "task b has already failed once");
     let _ = team.data(PERSON, "skip_task", json!({ "task": "a" }));
     team.says(Kind::Conflict, PERSON, "update_task", json!({ "task": "a", "priority": 1 }), "task a is skipped");
 }

@@ -17,7 +17,7 @@ pub(super) struct KnownLine {
     pub(super) row: i64,
 }
 
-/// The row of a line that is no issue.
+/// The row of a line that is not an issue.
 pub(super) const NO_ISSUE: i64 = 0;
 /// The row of a line that cannot be read.
 pub(super) const UNREADABLE: i64 = -1;

@@ -159,7 +159,7 @@ function Issue({ id }) {
         <${Field} name="Parent">${issue.parent_id && html`<${Linked} ids=${[issue.parent_id]}/>`}<//>
         <${Field} name="Parts">${parts.length > 0 && html`<${Linked} ids=${parts}/>`}<//>
         <${Field} name="Blocked by">${of('blocks').length > 0 && html`<${Linked} ids=${of('blocks')}/>`}<//>
-        <${Field} name="Waits for it">${waiting.length > 0 && html`<${Linked} ids=${waiting}/>`}<//>
+        <${Field} name="Blocks">${waiting.length > 0 && html`<${Linked} ids=${waiting}/>`}<//>
         <${Field} name="Ready">${ready ? 'yes' : reasons.join(', ') || 'no'}<//>
         <${Field} name="Closed because">${issue.close_reason}<//>
         <${Field} name="Author">${issue.created_by}<//></dl>

@@ -440,7 +440,7 @@ fn whoami_answer() -> Value {
     json!({ "description": "The role and the agent.", "content": content(&plain_answer(&schema)) })
 }
 
-/// Describes the paths that are no operations.
+/// Describes the paths that are not operations.
 fn other_paths() -> Vec<(&'static str, Value)> {
     let text = |kind: &str| json!({ "description": "The current state.", "content": { kind: { "schema": { "type": "string" } } } });
     let public = |id: &str, summary: &str, answer: Value| {

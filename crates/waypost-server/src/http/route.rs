@@ -199,7 +199,7 @@ impl Rest {
                 let is_resource = RESOURCES.contains(&noun.as_str());
                 let key = [noun.as_str(), "name", "id"].into_iter().find(|name| is_resource && is_required_text(name));
                 let key = key.map(str::to_owned);
-                // A noun that is no resource belongs to one.
+                // A noun that is not a resource belongs to one.
                 let owner = RESOURCES.iter().copied().find(|resource| !is_resource && is_required_text(resource));
                 match (verb, key, owner) {
                     ("list", _, Some(owner)) => {

@@ -55,7 +55,7 @@ struct Field {
     factor: Option<u64>,
     /// Whether the tool requires it although the operation does not.
     is_required: bool,
-    /// Whether it always has the default and is no argument.
+    /// Whether it always has the default and is not an argument.
     is_fixed: bool,
 }
 

@@ -24,6 +24,7 @@ const MIGRATIONS: &[&str] = &[
     include_str!("migrations/0008_machines.sql"),
     include_str!("migrations/0009_retention.sql"),
     include_str!("migrations/0010_lock.sql"),
+    include_str!("migrations/0011_nulls.sql"),
 ];
 
 /// The schema version this program reads and writes.

@@ -5,6 +5,7 @@
 //! others starve; the queue before the gate keeps writers in order.
 
 mod confirm;
+mod empty;
 mod error;
 mod migrate;
 mod open;
@@ -29,6 +30,7 @@ use waypost_fs::{FileIdentity, FileLock};
 
 use crate::tx::SqlTx;
 
+pub use empty::EmptyStore;
 pub use migrate::SCHEMA_VERSION;
 pub use schema::Difference;
 pub use upkeep::{Damage, Info};
@@ -146,7 +148,8 @@ impl SqliteStore {
     }
 
     fn tx<'a>(&'a self, transaction: rusqlite::Transaction<'a>, gate: Option<FileLock>) -> Box<dyn Tx + 'a> {
-        let tx = tx::SqliteTx { transaction, gate, store: self, path: &self.path, clock: &*self.clock };
+        let written = gate.map(|gate| (gate, self));
+        let tx = tx::SqliteTx { transaction, written, path: &self.path, clock: &*self.clock };
         Box::new(SqlTx::new(tx))
     }
 

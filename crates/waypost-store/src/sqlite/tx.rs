@@ -16,8 +16,8 @@ use crate::database::{Database, ReadRow, Savepoint};
 pub(super) struct SqliteTx<'a> {
     // Dropped in this order: the transaction ends before the gate is released.
     pub(super) transaction: Transaction<'a>,
-    pub(super) gate: Option<FileLock>,
-    pub(super) store: &'a SqliteStore,
+    /// The gate, in a transaction that writes, and the store that it writes.
+    pub(super) written: Option<(FileLock, &'a SqliteStore)>,
     pub(super) path: &'a Path,
     pub(super) clock: &'a dyn Clock,
 }
@@ -47,14 +47,12 @@ impl Database for SqliteTx<'_> {
     }
 
     fn commit(self: Box<Self>) -> Result<()> {
-        let SqliteTx { transaction, gate, store, path, .. } = *self;
+        let SqliteTx { transaction, written, path, .. } = *self;
         if seeded_bug("acknowledge_before_commit") {
             return Ok(());
         }
         transaction.commit().map_err(error::at_commit(path))?;
-        if gate.is_none() {
-            return Ok(());
-        }
+        let Some((_gate, store)) = written else { return Ok(()) };
         // Checked after the commit: if the file was moved before, the write went into the moved file.
         if !store.is_current() && !seeded_bug("commit_into_lost_file") {
             return Err(open::replaced(&store.named)

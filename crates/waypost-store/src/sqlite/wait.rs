@@ -54,7 +54,7 @@ fn watch(_store: &SqliteStore) -> Option<std::os::fd::OwnedFd> {
 }
 
 /// Waits until the kernel reports a write, or until the time is up.
-fn pause(watch: Option<&std::os::fd::OwnedFd>, at_most: Duration) {
+pub(super) fn pause(watch: Option<&std::os::fd::OwnedFd>, at_most: Duration) {
     let mut fds: Vec<_> = watch.map(|watch| PollFd::new(watch, PollFlags::IN)).into_iter().collect();
     let timeout = Timespec { tv_sec: at_most.as_secs().cast_signed(), tv_nsec: i64::from(at_most.subsec_nanos()) };
     // After an error the caller reads the store, too.

@@ -181,6 +181,23 @@ fn the_values_of_enum_columns_match_the_code() {
 }
 
 #[test]
+fn no_constraint_takes_null_for_json() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("state.db");
+    drop(SqliteStore::open(&path, sqlite::Options::default(), Box::new(clock())).unwrap());
+    let file = rusqlite::Connection::open(&path).unwrap();
+    let mut statement = file.prepare("SELECT sql FROM sqlite_schema WHERE type = 'table'").unwrap();
+    let tables: Vec<String> = statement.query_map([], |row| row.get(0)).unwrap().collect::<Result<_, _>>().unwrap();
+    // Older versions of SQLite say that NULL is no valid JSON, and call the file damaged.
+    let columns = tables.iter().flat_map(|table| table.split(['\n', ',']));
+    let checked: Vec<&str> = columns.filter(|column| column.contains("CHECK (json_valid(")).collect();
+    assert!(checked.len() > 10, "{checked:?}");
+    for column in checked {
+        assert!(column.contains("NOT NULL"), "{column}");
+    }
+}
+
+#[test]
 fn history_cannot_be_changed_even_with_sql() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");

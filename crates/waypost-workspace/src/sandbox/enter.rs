@@ -234,6 +234,12 @@ mod linux {
             Access::List => AccessFs::ReadDir.into(),
             Access::Read => read,
             Access::Write => AccessFs::from_all(WANTED) & !(AccessFs::MakeChar | AccessFs::MakeBlock),
+            // The right to make block devices, which no job can use, is one that no other directory gives. The kernel lets no
+            // directory move to where it gains a right, so none that contains links can come from the workspace.
+            Access::Shared => {
+                let special = AccessFs::MakeSym | AccessFs::MakeFifo | AccessFs::MakeSock | AccessFs::MakeChar;
+                AccessFs::from_all(WANTED) & !special
+            }
             Access::Closed => BitFlags::EMPTY,
             Access::Device => read | AccessFs::WriteFile | AccessFs::Truncate | AccessFs::IoctlDev,
         }

@@ -56,6 +56,9 @@ pub enum Access {
     Read,
     /// Read, execute, change, create and remove.
     Write,
+    /// Read, change, create and remove files and directories, and nothing else: no links, pipes or sockets. For what programs
+    /// outside of the sandbox use, too: they would follow a link, and wait for a pipe.
+    Shared,
     /// Use a device.
     Device,
     /// Nothing, whatever a path above it allows. Rules of paths below hold.
@@ -101,6 +104,19 @@ pub struct Mechanism {
     pub bubblewrap: bool,
     /// Whether Landlock allows only the listed paths.
     pub landlock: bool,
+}
+
+impl Mechanism {
+    /// Refuses rules that it cannot apply: bubblewrap alone keeps no job from making a link.
+    pub fn check(self, rules: &[Rule]) -> Result<()> {
+        if self.landlock || rules.iter().all(|rule| rule.access != Access::Shared) {
+            return Ok(());
+        }
+        Err(Error::unavailable("a job that shares its repository needs a sandbox with Landlock")
+            .because("with bubblewrap alone it could put links there, which lead git astray outside of the sandbox")
+            .hint("let the job work in a clone: --strategy clone")
+            .hint("or use Linux 6.2 or newer with Landlock"))
+    }
 }
 
 impl std::fmt::Display for Mechanism {
@@ -242,8 +258,12 @@ pub(crate) fn prepare(
             // Empty directories cover what is closed.
             let mut rules = confinement.rules.clone();
             rules.retain(|rule| rule.access != Access::Closed);
-            // They belong to the job alone.
-            rules.extend(PRIVATE_DIRS.map(|path| Rule { path: path.into(), access: Access::Write }));
+            // They belong to the job alone. A rule also holds for what is mounted below, which may be shared.
+            let shared = rules.iter().filter(|rule| rule.access == Access::Shared);
+            let shared: Vec<PathBuf> =
+                shared.flat_map(|rule| [Some(rule.path.clone()), rule.path.canonicalize().ok()]).flatten().collect();
+            let own = PRIVATE_DIRS.into_iter().filter(|dir| !shared.iter().any(|path| path.starts_with(dir)));
+            rules.extend(own.map(|path| Rule { path: path.into(), access: Access::Write }));
             rules.extend(PRIVATE_DEVICES.map(|path| Rule { path: path.into(), access: Access::Device }));
             rules
         } else {
@@ -350,7 +370,7 @@ fn bubblewrap(rules: &[Rule], network: bool, own_processes: bool, dir: &Path, he
         .map(|(path, _)| path.clone())
         .collect();
     mounts.retain(|(path, access)| *access != Access::Closed || shown.iter().any(|shown| path.starts_with(shown)));
-    mounts.sort_by_key(|(path, access)| (path.components().count(), *access == Access::Write));
+    mounts.sort_by_key(|(path, access)| (path.components().count(), matches!(access, Access::Write | Access::Shared)));
     if own_processes {
         command.extend(OWN_PROCESSES.map(OsString::from));
     }
@@ -363,7 +383,7 @@ fn bubblewrap(rules: &[Rule], network: bool, own_processes: bool, dir: &Path, he
                 command.extend([option.into(), path.into_os_string()]);
                 continue;
             }
-            Access::Write => "--bind-try",
+            Access::Write | Access::Shared => "--bind-try",
             Access::Read | Access::Device => "--ro-bind-try",
         };
         command.extend([option.into(), path.clone().into_os_string(), path.into_os_string()]);
@@ -373,4 +393,21 @@ fn bubblewrap(rules: &[Rule], network: bool, own_processes: bool, dir: &Path, he
     command.extend(["--chdir".into(), dir.into(), "--".into(), helper.into()]);
     command.extend(HELPER_ARGUMENTS.map(OsString::from));
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bubblewrap_alone_is_refused_for_a_job_that_shares_its_repository() {
+        let rules = |access| [Rule { path: "/repository/.git/refs".into(), access }];
+        for (landlock, bubblewrap) in [(true, false), (true, true)] {
+            Mechanism { bubblewrap, landlock }.check(&rules(Access::Shared)).unwrap();
+        }
+        let alone = Mechanism { bubblewrap: true, landlock: false };
+        alone.check(&rules(Access::Write)).unwrap();
+        let error = alone.check(&rules(Access::Shared)).unwrap_err();
+        assert!(error.to_string().contains("needs a sandbox with Landlock"), "{error}");
+    }
 }

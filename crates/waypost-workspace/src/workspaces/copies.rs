@@ -114,7 +114,7 @@ fn copies_in(dir: &Path, source: Option<&Path>) -> Result<Vec<Snapshot>> {
         let Some(id) = entry.file_name().into_string().ok().and_then(|name| Name::try_from(name).ok()) else {
             continue;
         };
-        // "new" is a copy in progress, "lock" is no copy.
+        // "new" is a copy in progress, "lock" is not a copy.
         let Some(about) = read(&entry.path()).ok().filter(|_| id.as_str() != "new") else { continue };
         if source.is_none_or(|source| about.plan.source.as_deref() == Some(source)) {
             found.push(snapshot_of(&id, &entry.path(), about));

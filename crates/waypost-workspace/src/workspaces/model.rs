@@ -132,7 +132,7 @@ pub struct Plan {
     /// The branch to work on.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub branch: Option<String>,
-    /// The directory of saved work, which is no cache.
+    /// The directory of saved work, which is not a cache.
     #[serde(with = "path_text::optional", default, skip_serializing_if = "Option::is_none")]
     pub saved: Option<PathBuf>,
     /// The URL of the remote, without secrets.

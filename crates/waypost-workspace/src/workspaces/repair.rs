@@ -331,7 +331,7 @@ fn remove_ref(mirror: &Path, git: &Git, name: &str) -> Result<()> {
     }
 }
 
-/// Moves a file into the mirror's directory of damaged files. A missing file is no error.
+/// Moves a file into the mirror's directory of damaged files. A missing file is not an error.
 fn set_aside(mirror: &Path, file: &Path) -> io::Result<()> {
     let from = mirror.join(file);
     if from.symlink_metadata().is_err() {

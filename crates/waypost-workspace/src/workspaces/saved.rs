@@ -82,7 +82,7 @@ pub(super) fn in_keeper(plan: &Plan) -> Result<Vec<Snapshot>> {
     Ok(found)
 }
 
-/// Lists the snapshots in a repository that is no mirror, and the work of worktrees that were removed. A missing repository
+/// Lists the snapshots in a repository that is not a mirror, and the work of worktrees that were removed. A missing repository
 /// has none.
 pub fn saved_in(repository: &Path) -> Result<Vec<Snapshot>> {
     if !repository.is_dir() {

@@ -168,7 +168,7 @@ pub fn remove(checkout: &Checkout, name: &str, path: &Path, saved: bool) -> Resu
     }
 }
 
-/// Deletes the record of a worktree whose directory is gone. A missing record is no error.
+/// Deletes the record of a worktree whose directory is gone. A missing record is not an error.
 pub fn forget(checkout: &Checkout, path: &Path) -> Result<()> {
     let _lock = lock(checkout)?;
     let known = checkout.worktrees().into_iter().find(|listed| listed.path == path);

@@ -10,13 +10,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::channel;
 use std::time::Duration;
 
-use serde_json::json;
 use waypost_core::context::{Authority, Caller};
 use waypost_core::engine;
 use waypost_core::model::{EventQuery, Repository, Worktree};
 use waypost_core::op::{
-    self, AnyAnswer, Effect, EventList, ExpireDue, Heartbeat, JobView, ListEvents, ListJobs, Operation as _,
-    OperationEntry, ShowWorkStatus,
+    AnyAnswer, AnyOperation, Effect, EventList, ExpireDue, Heartbeat, IntoAnyOperation as _, JobView, ListEvents,
+    ListJobs, Operation as _, OperationEntry, ShowWorkStatus,
 };
 use waypost_core::{Error, Kind, Result};
 
@@ -141,9 +140,13 @@ impl GroupCommit {
 
     /// Queues an operation of the store and sends its reply to `respond`.
     pub(super) fn queue(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
+        let operation = match (entry.decode)(&call.arguments) {
+            Ok(operation) => operation,
+            Err(error) => return respond(Err(error)),
+        };
         match entry.about.effect {
-            Effect::Read => self.queue_read(entry, call, respond),
-            Effect::Write => self.queue_write(entry, call, respond),
+            Effect::Read => self.queue_read(operation, call, respond),
+            Effect::Write => self.queue_write(operation, call, respond),
         }
     }
 
@@ -162,16 +165,16 @@ impl GroupCommit {
         }));
     }
 
-    fn queue_read(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
-        let Call { arguments, who, from, key, grant, .. } = call;
+    fn queue_read(&self, operation: Box<dyn AnyOperation>, call: Call, respond: Respond) {
+        let Call { who, from, key, grant, .. } = call;
         let caller = Caller { authority: grant.authority(), ..called_from(&self.place.own(), &who, from) };
-        let steps = Steps::of(entry, &arguments, key.as_deref());
+        let steps = Steps::around(&*operation, key.as_deref());
         let (readers, writer, own) = (Arc::clone(&self.readers), self.writer.clone(), self.place.own());
         self.readers.submit(Box::new(move |session| {
             let found = session.and_then(|session| {
                 steps.reap(session)?;
                 // Due expirations are applied first, by the writer.
-                engine::read_json_if_current(session.store()?, &caller, &mut SystemEntropy, entry, &arguments)
+                engine::read_any_if_current(session.store()?, &caller, &mut SystemEntropy, &*operation)
             });
             let is_session_usable = is_usable_after(&found);
             match found {
@@ -185,7 +188,7 @@ impl GroupCommit {
                         Err(error) if error.kind() != Kind::Unavailable => respond(Err(error)),
                         _ => readers.submit(Box::new(move |session| {
                             let answer = session.and_then(|session| {
-                                engine::read_json(session.store()?, &caller, &mut SystemEntropy, entry, &arguments)
+                                engine::read_any(session.store()?, &caller, &mut SystemEntropy, &*operation)
                             });
                             let is_session_usable = is_usable_after(&answer);
                             respond(answer.map(Reply::of));
@@ -199,18 +202,17 @@ impl GroupCommit {
     }
 
     /// Queues a write and the steps around it. The reply is sent when everything is on disk.
-    fn queue_write(&self, entry: &'static OperationEntry, call: Call, respond: Respond) {
-        let Call { arguments, who, from, key, grant, .. } = call;
+    fn queue_write(&self, operation: Box<dyn AnyOperation>, call: Call, respond: Respond) {
+        let Call { who, from, key, grant, .. } = call;
         let caller = Caller { authority: grant.authority(), ..called_from(&self.place.own(), &who, from) };
-        let steps = Steps::of(entry, &arguments, key.as_deref());
         let writer = match &self.urgent {
-            Some(urgent) if entry.about.name == Heartbeat::NAME => urgent.clone(),
+            Some(urgent) if operation.entry().about.name == Heartbeat::NAME => urgent.clone(),
             _ => self.writer.clone(),
         };
-        let steps = Arc::new(steps);
+        let steps = Arc::new(Steps::around(&*operation, key.as_deref()));
         let written = self.after_write(who, Arc::clone(&steps), respond);
         if !steps.has_reads() {
-            return writer.write(entry, caller, arguments, key, written);
+            return writer.write(operation, caller, key, written);
         }
         self.readers.submit(Box::new(move |session| {
             let prepared = session.and_then(|session| {
@@ -219,7 +221,7 @@ impl GroupCommit {
             });
             let is_session_usable = is_usable_after(&prepared);
             match prepared {
-                Ok(()) => writer.write(entry, caller, arguments, key, written),
+                Ok(()) => writer.write(operation, caller, key, written),
                 Err(error) => written(Err(error)),
             }
             is_session_usable
@@ -235,21 +237,19 @@ impl GroupCommit {
         let own = self.place.own();
         Box::new(move |written| {
             refused.fetch_add(u64::from(written.is_err()), Ordering::Relaxed);
-            if !steps.may_follow() {
-                return respond(written.map(Reply::of));
-            }
-            let mut answer = match written.and_then(AnyAnswer::into_tree) {
-                Ok(answer) if steps.has_steps_after(&answer) => answer,
-                written => return respond(written.map(|answer| Reply::of(answer.into()))),
+            let may_follow = |mut answer| Ok((steps.may_follow(&mut answer)?, answer));
+            let mut answer = match written.and_then(may_follow) {
+                Ok((true, answer)) => answer,
+                written => return respond(written.map(|(_, answer)| Reply::of(answer))),
             };
             let caller = called_from(&own, &who, None);
             readers.submit_step(Box::new(move |session| {
                 let warnings = match session {
                     Ok(session) => session.with_caller(caller, |session| steps.after(session, &mut answer)),
-                    Err(error) => steps.skip_after(&error),
+                    Err(error) => steps.skip_after(&mut answer, &error),
                 };
                 let is_session_usable = is_usable_after(&warnings);
-                respond(warnings.map(|warnings| Reply { answer: answer.into(), warnings }));
+                respond(warnings.map(|warnings| Reply { answer, warnings }));
                 is_session_usable
             }));
         })
@@ -374,10 +374,7 @@ fn probe_read(session: &mut Session, caller: &Caller) -> Result<()> {
 
 /// Expires due leases and applies other due transitions.
 fn expire_due(writer: &Writer, caller: &Caller, respond: OnWritten) {
-    match op::named(ExpireDue::NAME) {
-        Some(entry) => writer.write(entry, caller.clone(), json!({}), None, respond),
-        None => respond(Err(Error::internal("expire_due is not in the table"))),
-    }
+    writer.write(ExpireDue {}.into_any(), caller.clone(), None, respond);
 }
 
 fn is_usable_after<T>(result: &Result<T>) -> bool {

@@ -57,7 +57,7 @@ impl OneProcess {
     /// Runs an operation of the store.
     pub(super) fn run(&self, entry: &OperationEntry, call: Call) -> Result<Reply> {
         let Call { arguments, who, key, .. } = call;
-        self.with_session(&who, |session| session.call_json(entry, key.as_deref(), arguments))
+        self.with_session(&who, |session| session.call_json(entry, key.as_deref(), &arguments))
     }
 
     /// Remembers an agent that called: its leases are renewed while its client is connected.

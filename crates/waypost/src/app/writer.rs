@@ -10,10 +10,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
 use waypost_core::context::Caller;
 use waypost_core::engine::{self, WriteTransaction};
-use waypost_core::op::{AnyAnswer, OperationEntry};
+use waypost_core::op::{AnyAnswer, AnyOperation};
 use waypost_core::store::Store;
 use waypost_core::{Error, Kind, Result};
 
@@ -56,9 +55,8 @@ pub(super) type OnWritten = Box<dyn FnOnce(Result<AnyAnswer>) + Send>;
 
 /// A queued write.
 struct Request {
-    entry: &'static OperationEntry,
+    operation: Box<dyn AnyOperation>,
     caller: Caller,
-    arguments: Value,
     key: Option<String>,
     reply: OnWritten,
 }
@@ -87,9 +85,8 @@ impl Writer {
     /// Queues a write.
     pub(super) fn write(
         &self,
-        entry: &'static OperationEntry,
+        operation: Box<dyn AnyOperation>,
         caller: Caller,
-        arguments: Value,
         key: Option<String>,
         reply: OnWritten,
     ) {
@@ -99,7 +96,7 @@ impl Writer {
             counts.waiting.fetch_sub(1, Ordering::Relaxed);
             reply(answer);
         });
-        self.send(Work::Write(Box::new(Request { entry, caller, arguments, key, reply })));
+        self.send(Work::Write(Box::new(Request { operation, caller, key, reply })));
     }
 
     /// Checks whether a write would succeed now: it queues like a write, and changes nothing.
@@ -226,9 +223,8 @@ fn write(store: &mut dyn Store, mut batch: Vec<Request>) -> Written {
         }
     }
     let transactions = batch.len() as u64;
-    for Request { entry, caller, arguments, key, reply } in batch {
-        let answer =
-            catch_panic(|| engine::write_json(store, &caller, &mut SystemEntropy, key.as_deref(), entry, &arguments));
+    for Request { operation, caller, key, reply } in batch {
+        let answer = catch_panic(|| engine::write_any(store, &caller, &mut SystemEntropy, key.as_deref(), &*operation));
         has_defect |= is_defect(&answer);
         reply(answer);
     }
@@ -256,13 +252,12 @@ fn run_in_one_transaction(
 ) -> Result<Option<Vec<Result<AnyAnswer>>>> {
     let mut transaction = WriteTransaction::begin(store)?;
     let mut answers = Vec::with_capacity(batch.len());
-    for Request { entry, caller, arguments, key, .. } in batch {
+    for Request { operation, caller, key, .. } in batch {
         if undo == Undo::Steps {
             transaction.mark()?;
         }
         let before = transaction.writes();
-        let answer =
-            catch_panic(|| transaction.step_json(caller, &mut SystemEntropy, key.as_deref(), entry, arguments));
+        let answer = catch_panic(|| transaction.step_any(caller, &mut SystemEntropy, key.as_deref(), &**operation));
         match &answer {
             Err(error) if !is_refusal(error.kind()) => return Err(error.clone()),
             Err(_) if transaction.writes() == before => {}
@@ -295,12 +290,12 @@ mod tests {
     use std::path::PathBuf;
     use std::sync::mpsc::channel;
 
-    use serde_json::json;
+    use serde_json::{Value, json};
     use waypost_core::clock::FixedClock;
     use waypost_core::context::{OpContext, Standing};
     use waypost_core::id::{RepositoryId, WorktreeId};
     use waypost_core::model::{Repository, Vcs, WorkflowQuery, Worktree};
-    use waypost_core::op::{self, AddWorkflow, Effect, Operation, StoreOperation, TABLE};
+    use waypost_core::op::{self, AddWorkflow, Effect, Operation, StoreOperation};
     use waypost_core::time::Timestamp;
     use waypost_store::sqlite::{self, SqliteStore};
     use waypost_testkit::memory::MemoryStore;
@@ -340,11 +335,11 @@ mod tests {
         }
     }
 
-    fn request(name: &str, arguments: Value, key: Option<&str>) -> (Request, Receiver<Result<Value>>) {
+    fn request(name: &str, arguments: &Value, key: Option<&str>) -> (Request, Receiver<Result<Value>>) {
         let (sender, receiver) = channel();
-        let entry = TABLE.iter().find(|entry| entry.about.name == name).unwrap();
+        let operation = (op::named(name).unwrap().decode)(arguments).unwrap();
         let reply: OnWritten = Box::new(move |answer| sender.send(answer.and_then(AnyAnswer::into_tree)).unwrap());
-        (Request { entry, caller: caller(), arguments, key: key.map(str::to_owned), reply }, receiver)
+        (Request { operation, caller: caller(), key: key.map(str::to_owned), reply }, receiver)
     }
 
     #[test]
@@ -362,7 +357,7 @@ mod tests {
             ("start_workflow", json!({ "workflow": "none such" }), None),
             ("add_workflow", json!({ "name": "two" }), Some("k")),
             ("add_workflow", json!({ "name": "two" }), Some("k")),
-            ("add_workflow", json!({ "nome": 1 }), None),
+            ("add_workflow", json!({ "name": "two\n" }), None),
             // Refused after it has written the workflow.
             (
                 "add_workflow",
@@ -371,7 +366,7 @@ mod tests {
             ),
         ]
         .into_iter()
-        .map(|(name, arguments, key)| request(name, arguments, key))
+        .map(|(name, arguments, key)| request(name, &arguments, key))
         .unzip();
         assert_eq!(write(store, requests).transactions, 1);
         let answers: Vec<_> = answers.iter().map(|answer| answer.recv().unwrap()).collect();
@@ -411,14 +406,13 @@ mod tests {
 
     #[test]
     fn a_request_that_panics_writes_nothing_and_fails_no_other_of_its_batch() {
-        static PANICS: OperationEntry = op::entry::<WriteAndPanic>();
         let sandbox = waypost_testkit::Sandbox::new("");
         let clock = Box::new(FixedClock(Timestamp::from_millis(1_000)));
         let mut store = SqliteStore::open(&sandbox.path("state.db"), sqlite::Options::default(), clock).unwrap();
-        let (one, first) = request("add_workflow", json!({ "name": "one" }), None);
-        let (mut panics, failed) = request("add_workflow", json!({ "write": { "name": "lost" } }), None);
-        panics.entry = &PANICS;
-        let (two, second) = request("add_workflow", json!({ "name": "two" }), None);
+        let (one, first) = request("add_workflow", &json!({ "name": "one" }), None);
+        let (mut panics, failed) = request("add_workflow", &json!({ "name": "replaced" }), None);
+        panics.operation = Box::new(WriteAndPanic { write: op::decode(&json!({ "name": "lost" })).unwrap() });
+        let (two, second) = request("add_workflow", &json!({ "name": "two" }), None);
         let written = write(&mut store, vec![one, panics, two]);
         assert!(written.has_defect, "the store is opened again");
         assert_eq!(failed.recv().unwrap().unwrap_err().kind(), Kind::Internal);

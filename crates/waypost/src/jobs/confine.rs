@@ -135,6 +135,7 @@ pub(super) fn confinement(
     let mode = settings.sandbox.unwrap_or(SandboxMode::Off);
     check(settings)?;
     let rules = if mode == SandboxMode::Off { Vec::new() } else { rules(session, dirs, command)? };
+    sandbox::mechanism(mode)?.check(&rules)?;
     let confinement = Confinement {
         mode,
         rules,
@@ -204,7 +205,8 @@ fn programs(path: Option<&OsStr>, home: &Path) -> Vec<PathBuf> {
     dirs.filter(|dir| dir.is_absolute() && !home.starts_with(dir)).collect()
 }
 
-/// Allows a workspace to use the repository that it shares with its source, except settings and hooks.
+/// Allows a workspace to use the repository that it shares with its source, except settings and hooks. Nothing in it is
+/// `Access::Write`: git, jj and hg also work there outside of the sandbox.
 fn shared_repository(rules: &mut Rules, plan: &Plan) -> Result<()> {
     let Some(source) = &plan.source else { return Ok(()) };
     let git_dirs = |git: &Path| ["objects", "refs", "logs", "lfs"].map(|name| git.join(name));
@@ -212,21 +214,22 @@ fn shared_repository(rules: &mut Rules, plan: &Plan) -> Result<()> {
         Strategy::Worktree => {
             if let Some(git) = &plan.git_dir {
                 rules.add(Access::Read, [git]);
-                rules.add(Access::Write, git_dirs(git));
-                // The part of the git directory that belongs to this worktree alone.
-                rules.add(Access::Write, sandbox::git_dir_of_worktree(&plan.workspace)?);
+                rules.add(Access::Shared, git_dirs(git));
+                // The part of the git directory that belongs to this worktree. Commands in others maintain it, too.
+                rules.add(Access::Shared, sandbox::git_dir_of_worktree(&plan.workspace)?);
             }
             for dir in [".hg", ".sl"].map(|dir| source.join(dir)) {
                 rules.add(Access::Read, [&dir]);
-                rules.add(Access::Write, ["store", "cache", "wcache"].map(|name| dir.join(name)));
+                rules.add(Access::Shared, ["store", "cache", "wcache"].map(|name| dir.join(name)));
             }
         }
         Strategy::Jj => {
             let repo = source.join(".jj/repo");
             rules.add(Access::Read, [source.join(".jj"), source.join(".git")]);
-            let own = ["op_store", "op_heads", "index", "store", "submodule_store"];
-            rules.add(Access::Write, own.map(|name| repo.join(name)));
-            rules.add(Access::Write, git_dirs(&source.join(".git")));
+            let own = ["op_store", "op_heads", "index", "submodule_store", "store/extra"];
+            rules.add(Access::Shared, own.map(|name| repo.join(name)));
+            rules.add(Access::Shared, git_dirs(&source.join(".git")));
+            rules.add(Access::Shared, git_dirs(&repo.join("store/git")));
         }
         Strategy::Clone | Strategy::Overlay | Strategy::Copy | Strategy::InPlace => {}
     }

@@ -12,7 +12,7 @@ use waypost_core::op::{
     ShowJob, ShowTask, UpdateJob,
 };
 use waypost_core::{Error, Kind, Result, path_text};
-use waypost_fs::{FileIdentity, create_private_dir, remove_tree, replace};
+use waypost_fs::{FileIdentity, create_private_dir, remove_tree, replace_entry};
 use waypost_workspace::jobs::{self as processes, Ended, Hits, Running, Start};
 use waypost_workspace::sandbox::{self, Confinement};
 
@@ -283,11 +283,12 @@ fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut UpdateJob)) 
     session.write(operation).map(drop)
 }
 
-/// Writes the context directory of the job: its input, its task, and the context of the task.
+/// Writes the context directory of the job: its input, its task, and the context of the task. Earlier jobs in the workspace
+/// wrote there, too, so no link is followed.
 fn write_context(session: &mut Session, view: &JobView, dirs: &JobDirs) -> Result<()> {
     let write = |name: &str, text: &[u8]| {
         let path = dirs.context.join(name);
-        replace(&path, text, 0o600)
+        replace_entry(&path, text, 0o600)
             .map_err(|error| Error::unavailable(format!("cannot write {}", path.display())).because(error))
     };
     let pretty = |value: &serde_json::Value| serde_json::to_vec_pretty(value).unwrap_or_default();
@@ -306,6 +307,11 @@ fn write_context(session: &mut Session, view: &JobView, dirs: &JobDirs) -> Resul
         write("context.json", &pretty(&whole))?;
     }
     let notes = dirs.context.join("notes");
+    // An earlier job in the same workspace may have left something else under this name.
+    if notes.symlink_metadata().is_ok_and(|found| !found.is_dir()) {
+        std::fs::remove_file(&notes)
+            .map_err(|error| Error::unavailable(format!("cannot remove {}", notes.display())).because(error))?;
+    }
     create_private_dir(&notes)
         .map_err(|error| Error::unavailable(format!("cannot create {}", notes.display())).because(error))
 }

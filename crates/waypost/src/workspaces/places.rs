@@ -72,7 +72,7 @@ pub(super) fn mirror(session: &Session) -> Result<Option<PathBuf>> {
     }
 }
 
-/// Returns the directory of this user's saved work, which is no cache.
+/// Returns the directory of this user's saved work, which is not a cache.
 pub(super) fn saved_dir(place: &Place) -> Option<PathBuf> {
     place.in_home("saved").map(|(path, _)| path)
 }

@@ -250,7 +250,7 @@ impl<'a> UserWorkspaces<'a> {
         {
             return Ok(place);
         }
-        // It cannot be read, is gone, or is no part of its repository: use its store from where it was requested.
+        // It cannot be read, is gone, or is not a part of its repository: use its store from where it was requested.
         let dir = Some(&registration.worktree.path).filter(|dir| dir.is_dir());
         self.place.as_in(dir.unwrap_or(&self.place.cwd), Some(&registration.store))
     }

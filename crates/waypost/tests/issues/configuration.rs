@@ -76,7 +76,7 @@ fn a_wrong_setting_in_the_tracked_file_stops_nothing() {
     for key in ["scope in ", "lease.ttl in "] {
         assert_eq!(warnings.matches(key).count(), 1, "{warnings}");
     }
-    // What is no file at all.
+    // What is not a file at all.
     std::fs::remove_file(&file).unwrap();
     std::fs::create_dir(&file).unwrap();
     let warnings = desk.warnings();

@@ -228,7 +228,7 @@ fn the_directory_of_another_user_or_another_home_is_no_repository() {
     };
     refused(&desk);
     assert!(!desk.sandbox.path("elsewhere/.waypost/local").exists());
-    // The default home is no repository either when WAYPOST_HOME names another one.
+    // The default home is not a repository either when WAYPOST_HOME names another one.
     let own = desk.sandbox.dir("home/.waypost");
     desk.sandbox.write(own.join("config.toml"), "");
     let inside = desk.in_dir(desk.sandbox.dir("home/project"));

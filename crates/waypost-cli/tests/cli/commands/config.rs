@@ -99,7 +99,8 @@ fn routing_modes_are_written_where_they_belong() {
     assert_eq!(private(), "role = \"contributor\"\n\n[routing]\nmode = \"auto\"\n");
     let _ = sandbox.way(&repo, ["config", "--routing", "explicit"]).ok();
     assert!(private().contains("mode = \"explicit\""));
-    let _ = sandbox.way(&repo, ["config", "--routing", "single"]).ok();
+    let single = sandbox.way(&repo, ["config", "--routing", "single"]);
+    assert!(single.code == 0 && single.stderr.contains("still contributor"), "{}", single.whole());
     assert!(!private().contains("mode"));
     let _ = sandbox.way(&repo, ["config", "--routing", "maintainer", "--shared"]).fails(7);
     let _ = sandbox.way(&repo, ["config", "--routing", "sideways"]).fails(2);
@@ -151,4 +152,21 @@ fn a_single_ledger_keeps_the_default_of_routing() {
         let kept = sandbox.way(&repo, ["config", "get", "routing.default"]).ok().stdout;
         assert!(kept.trim().ends_with("../planning"), "{mode}: {kept}");
     }
+}
+
+#[test]
+fn a_contributor_who_asks_for_a_single_ledger_learns_that_the_role_still_decides() {
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let planning = sandbox.git_repo("planning");
+    let way = |args: &[&str]| sandbox.way(&repo, args);
+    let _ = way(&["config", "--add-repo", planning.to_str().unwrap(), "--routing", "contributor"]).ok();
+    let single = way(&["config", "--routing", "single"]);
+    assert!(single.code == 0 && single.stderr.contains("way config unset role"), "{}", single.whole());
+    let _ = way(&["add", "Private"]).ok();
+    assert!(!repo.join(".waypost/issues.jsonl").exists(), "the project's ledger stays the project's");
+    let _ = way(&["config", "unset", "role"]).ok();
+    let _ = way(&["config", "--routing", "single"]).ok();
+    let _ = way(&["add", "Public"]).ok();
+    assert!(repo.join(".waypost/issues.jsonl").exists());
 }

@@ -113,7 +113,7 @@ fn the_owners_token_is_not_used_if_others_can_read_it() {
 fn ticks(child: &std::process::Child) -> u64 {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.id())).unwrap();
     let fields: Vec<u64> = stat.rsplit_once(')').unwrap().1.split(' ').filter_map(|field| field.parse().ok()).collect();
-    // The state is no number, so the user's and the system's time are at 10 and 11.
+    // The state is not a number, so the user's and the system's time are at 10 and 11.
     fields[10] + fields[11]
 }
 

@@ -1,10 +1,11 @@
 //! Logins, roles, deep links and the history of the browser.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::net::TcpListener;
+use std::io::{BufRead as _, BufReader};
+use std::os::unix::process::CommandExt as _;
+use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
-use waypost_testkit::Browser;
+use waypost_testkit::{Browser, UNPRIVILEGED_UID};
 
 use super::{create_work, open};
 use crate::serving::Server;
@@ -57,26 +58,46 @@ fn the_session_of_a_login_link_ends_with_logging_out() {
 }
 
 /// A web server of another user, which records what browsers send to it, and answers every request with a page.
-fn recorder(address: &str, page: String) -> (String, mpsc::Receiver<String>) {
-    let listener = TcpListener::bind(address).unwrap();
-    let host = listener.local_addr().unwrap().to_string();
-    let (sender, received) = mpsc::channel();
-    std::thread::spawn(move || {
-        for stream in listener.incoming().map_while(Result::ok) {
-            let mut stream = BufReader::new(stream);
-            let mut head = String::new();
-            while !head.ends_with("\r\n\r\n") && stream.read_line(&mut head).is_ok_and(|read| read > 0) {}
-            let length = page.len();
-            let _ = write!(
-                stream.get_mut(),
-                "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: {length}\r\nConnection: close\r\n\r\n{page}"
-            );
-            if sender.send(head).is_err() {
-                return;
+struct Recorder {
+    child: Child,
+    host: String,
+    received: mpsc::Receiver<String>,
+}
+
+impl Recorder {
+    fn start(address: &str, page: &str) -> Recorder {
+        const SERVER: &str = r#"
+            use IO::Socket::INET; $| = 1; my ($address, $page) = @ARGV;
+            my $server = IO::Socket::INET->new(LocalAddr => $address, Listen => 9) or die "$address: $@";
+            print "$> ", $server->sockhost, ":", $server->sockport, "\n";
+            while (my $client = $server->accept) {
+                while (<$client>) { print; last if $_ eq "\r\n" }
+                print $client "HTTP/1.1 200 OK\r\nContent-Type: text/html\r\nContent-Length: ", length $page,
+                    "\r\nConnection: close\r\n\r\n$page";
             }
+        "#;
+        let mut command = Command::new("perl");
+        command.args(["-e", SERVER, address, page]).current_dir("/").env_clear().stdout(Stdio::piped());
+        let is_root = rustix::process::geteuid().is_root();
+        if is_root {
+            command.uid(UNPRIVILEGED_UID).gid(UNPRIVILEGED_UID);
         }
-    });
-    (host, received)
+        let mut child = command.spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines().map_while(Result::ok);
+        let said = lines.next().expect("the server starts");
+        let (user, host) = said.split_once(' ').unwrap();
+        assert_ne!(is_root, user == "0", "another user runs it");
+        let (sender, received) = mpsc::channel();
+        std::thread::spawn(move || lines.try_for_each(|line| sender.send(line + "\n")));
+        Recorder { child, host: host.to_owned(), received }
+    }
+}
+
+impl Drop for Recorder {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
 }
 
 /// Browsers send cookies to every port of a host: the page has none, and nothing of its session leaves its own port.
@@ -102,7 +123,8 @@ fn nothing_of_a_session_arrives_at_another_port_or_address() {
         server.url()
     );
     for address in ["127.0.0.1:0".to_owned(), format!("127.0.0.2:{port}")] {
-        let (host, received) = recorder(&address, page.clone());
+        let other = Recorder::start(&address, &page);
+        let host = &other.host;
         browser.open_tab();
         browser.go(&format!("http://{host}/"));
         browser.wait_for("elsewhere");
@@ -111,7 +133,7 @@ fn nothing_of_a_session_arrives_at_another_port_or_address() {
         assert_eq!(browser.run("return document.cookie + (sessionStorage.getItem('waypost-session') ?? '')"), "");
         let frame = "return document.querySelector('iframe').contentDocument?.body.innerText ?? 'refused'";
         assert_eq!(browser.run(frame), "refused", "{host}");
-        let arrived: String = received.try_iter().collect();
+        let arrived: String = other.received.try_iter().collect();
         assert!(arrived.starts_with("GET / "), "{arrived}");
         for word in [&secret, &code, "cookie:", "authorization:", server.host()] {
             assert!(!arrived.to_ascii_lowercase().contains(word), "{word}: {arrived}");

@@ -4,7 +4,7 @@ use std::ffi::OsStr;
 use std::io::{BufRead as _, BufReader};
 use std::net::TcpListener;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value;
@@ -61,6 +61,63 @@ fn two_machines_share_a_server() {
     assert_eq!(states(), ["here", "elsewhere"]);
     assert!(here(&["status"]).ok().stdout.contains("elsewhere"));
     assert!(here(&["doctor"]).stdout.contains("1 on disk, 0 gone, 1 on other machines"));
+}
+
+#[test]
+fn reading_a_database_without_a_store_creates_nothing_in_it() {
+    let url = postgres_url();
+    let way = machine(&url);
+    let (server, schema) = url.split_once("?schema=").unwrap();
+    let schemas = || {
+        let query = format!("SELECT count(*) FROM pg_namespace WHERE nspname = '{schema}'");
+        let mut psql = Command::new("psql");
+        let output = psql.args(["--no-psqlrc", "--tuples-only", "--command", &query, server]).output().unwrap();
+        assert!(output.status.success(), "{output:?}");
+        String::from_utf8(output.stdout).unwrap().trim().to_owned()
+    };
+    let readings = [
+        "status",
+        "status --line",
+        "list",
+        "ready",
+        "workflow list",
+        "job list",
+        "ws list",
+        "worktree list",
+        "agent list",
+        "events",
+        "where",
+        "prime",
+        "task show tk_000000000000",
+        "db info",
+        "db gc --older-than 90d",
+        "doctor",
+    ];
+    for reading in readings {
+        let run = way(&reading.split(' ').collect::<Vec<_>>());
+        // There is nothing, or nothing of this name.
+        assert!([0, 3, 6].contains(&run.code), "{reading}: {}", run.whole());
+        assert_eq!(schemas(), "0", "{reading}");
+    }
+    assert!(way(&["status"]).ok().stdout.contains("There is nothing yet"));
+    let _ = way(&["agent", "register", "first"]).ok();
+    assert_eq!(schemas(), "1");
+    assert!(way(&["agent", "list"]).ok().stdout.contains("first"));
+}
+
+#[test]
+fn a_process_that_follows_a_store_sees_it_created() {
+    let url = postgres_url();
+    let sandbox = sandbox();
+    let repo = sandbox.git_repo("repo");
+    let mut follower = sandbox.command(env!("CARGO_BIN_EXE_way"), &repo);
+    follower.args(["events", "--follow", "--json", "--db", &url]).stdout(Stdio::piped());
+    let mut follower = follower.spawn().unwrap();
+    let mut lines = BufReader::new(follower.stdout.take().unwrap()).lines();
+    let _ = way(&sandbox, &repo, &url, &["agent", "register", "ann"]).ok();
+    assert!(lines.any(|line| line.unwrap().contains("ann")));
+    follower.kill().unwrap();
+    let _ = follower.wait().unwrap();
 }
 
 #[test]

@@ -246,7 +246,7 @@ fn a_browser_that_logs_in_with_a_token_has_the_rights_of_that_token() {
     assert_eq!(status(&server, secret), 200);
     let write = server.ask("POST", "/api/v1/op/expire_due").by(secret).json(&json!({})).send();
     assert_eq!(write.fails(403), "refused");
-    // A session is no token: it makes no other session.
+    // A session is not a token: it makes no other session.
     assert_eq!(server.ask("POST", "/login").by(secret).json(&json!({})).send().fails(401), "refused");
     let _ = server.way(&["token", "revoke", id]).ok();
     assert_eq!(status(&server, secret), 401);

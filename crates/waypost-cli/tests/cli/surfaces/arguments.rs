@@ -176,7 +176,7 @@ impl Field {
         self.path.rsplit('.').next().unwrap_or_default()
     }
 
-    /// Returns the fields of this object; none if it is no object with known fields.
+    /// Returns the fields of this object; none if it is not an object with known fields.
     fn fields(&self) -> Vec<Field> {
         let alternatives = self.schema.get("anyOf").and_then(Value::as_array);
         let schemas = alternatives.map_or_else(|| vec![&self.schema], |some| some.iter().collect());

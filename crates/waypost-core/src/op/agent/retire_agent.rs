@@ -28,7 +28,7 @@ impl Operation for RetireAgent {
 
 impl StoreOperation for RetireAgent {
     const CANCELS_JOBS: bool = true;
-    const ISSUES: IssueEffect = IssueEffect::Releases;
+    const ISSUES: Option<fn(&mut Agent) -> Option<IssueEffect<'_>>> = Some(|_| Some(IssueEffect::Released));
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Agent> {
         let caller = agents::caller(cx)?;

@@ -40,7 +40,7 @@ impl Operation for EndIssueLease {
 }
 
 impl StoreOperation for EndIssueLease {
-    const ISSUES: IssueEffect = IssueEffect::Releases;
+    const ISSUES: Option<fn(&mut EndedIssueLease) -> Option<IssueEffect<'_>>> = Some(|_| Some(IssueEffect::Released));
     const USES_RESERVE: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<EndedIssueLease> {

@@ -30,7 +30,7 @@ impl Operation for LeaseIssue {
 }
 
 impl StoreOperation for LeaseIssue {
-    const ISSUES: IssueEffect = IssueEffect::ClaimsIssue("/subject");
+    const ISSUES: Option<fn(&mut Lease) -> Option<IssueEffect<'_>>> = Some(|lease| Some(IssueEffect::Claimed(&lease.subject)));
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Lease> {
         issue_rights::check_id(&self.issue)?;

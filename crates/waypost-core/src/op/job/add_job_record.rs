@@ -87,7 +87,8 @@ impl Operation for AddJobRecord {
 
 impl StoreOperation for AddJobRecord {
     const DEPENDS_ON_JOBS: bool = true;
-    const ISSUES: IssueEffect = IssueEffect::ClaimsTask("/task_id");
+    const ISSUES: Option<fn(&mut JobView) -> Option<IssueEffect<'_>>> =
+        Some(|added| added.job.task_id.as_ref().map(IssueEffect::ClaimedTask));
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         if self.command.first().is_none_or(String::is_empty) {

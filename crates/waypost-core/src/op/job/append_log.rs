@@ -14,7 +14,7 @@ const PIECE_BYTES: usize = 16 * 1024;
 /// The maximum size of the output in one request.
 const MAX_BYTES: usize = 256 * 1024;
 
-/// Appends to the output of a job that the store keeps for other machines. Like a heartbeat, it is no event.
+/// Appends to the output of a job that the store keeps for other machines. Like a heartbeat, it is not an event.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct AppendLog {
     /// The job: its id, or a prefix of it.

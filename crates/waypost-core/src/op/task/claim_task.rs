@@ -56,7 +56,8 @@ impl Operation for ClaimTask {
 }
 
 impl StoreOperation for ClaimTask {
-    const ISSUES: IssueEffect = IssueEffect::ClaimsIssue("/task/issue");
+    const ISSUES: Option<fn(&mut Claimed) -> Option<IssueEffect<'_>>> =
+        Some(|claimed| claimed.task.task.issue.as_deref().map(IssueEffect::Claimed));
     const READ_FIRST: Option<fn(&ClaimTask) -> Option<ListNextTasks>> = Some(|claim| {
         let ClaimTask { workflow, worktree_id, repository, .. } = claim.clone();
         claim.task.is_none().then_some(ListNextTasks { workflow, worktree_id, repository, after: None, limit: 1 })

@@ -55,7 +55,10 @@ impl Operation for FinishTask {
 }
 
 impl StoreOperation for FinishTask {
-    const ISSUES: IssueEffect = IssueEffect::Finishes("/issue");
+    const ISSUES: Option<fn(&mut FinishedTask) -> Option<IssueEffect<'_>>> = Some(|finished| {
+        let FinishedTask { task, closed_issue } = finished;
+        task.task.issue.as_deref().map(|issue| IssueEffect::Finished { issue, closed: closed_issue })
+    });
     const USES_RESERVE: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<FinishedTask> {

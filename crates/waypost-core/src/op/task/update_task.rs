@@ -8,6 +8,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
 use crate::op::{Access, Effect, Operation, StoreOperation};
+use crate::words;
 use crate::work::find;
 use crate::work::view::{self, TaskView};
 
@@ -69,7 +70,8 @@ impl StoreOperation for UpdateTask {
         if let Some(max_attempts) = self.max_attempts {
             // A task with as many failed attempts would be dead already.
             if max_attempts <= task.attempts {
-                return Err(Error::invalid(format!("task {} has failed {} times already", task.name, task.attempts))
+                let times = words::times(task.attempts);
+                return Err(Error::invalid(format!("task {} has already failed {times}", task.name))
                     .hint(format!("max_attempts must be at least {}", task.attempts + 1)));
             }
             after.max_attempts = max_attempts;

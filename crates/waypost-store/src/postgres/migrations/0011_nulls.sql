@@ -1,0 +1,1 @@
+-- Changes nothing here: both backends have the same versions. See the migration of SQLite.
