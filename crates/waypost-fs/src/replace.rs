@@ -200,7 +200,7 @@ mod tests {
     fn a_link_is_replaced_itself_where_others_write() {
         let dir = tempfile::tempdir().unwrap();
         let (target, path) = (dir.path().join("target"), dir.path().join("link"));
-        std::fs::write(&target, "mine").unwrap();
+        replace(&target, b"mine", 0o600).unwrap();
         symlink(&target, &path).unwrap();
         replace_entry(&path, b"new", 0o600).unwrap();
         assert_eq!(std::fs::read(&target).unwrap(), b"mine");

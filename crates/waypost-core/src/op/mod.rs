@@ -201,7 +201,7 @@ pub trait StoreOperation: Operation {
     /// Whether it may cancel jobs. The supervisors on this machine are told at once.
     const CANCELS_JOBS: bool = false;
     /// Returns what it did to issues in ledgers, by its answer.
-    const ISSUES: Option<fn(&mut Self::Answer) -> Option<IssueEffect<'_>>> = None;
+    const ISSUES: Option<IssuesOf<Self::Answer>> = None;
     /// Returns a read that fails if there is nothing to do, so that idle callers do not take the write lock.
     const READ_FIRST: Option<fn(&Self) -> Option<ListNextTasks>> = None;
 
@@ -235,6 +235,12 @@ pub enum IssueEffect<'a> {
     /// It ended leases: the ledgers release their issues.
     Released,
 }
+
+/// The effect on an issue, if there is one.
+pub type AnyIssue<'a> = Option<IssueEffect<'a>>;
+
+/// Finds in an answer what its operation did to issues.
+pub type IssuesOf<Answer> = fn(&mut Answer) -> AnyIssue<'_>;
 
 /// The callers that an operation is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -296,7 +302,7 @@ pub struct OperationEntry {
     /// As [`StoreOperation::CANCELS_JOBS`].
     pub cancels_jobs: bool,
     /// As [`StoreOperation::ISSUES`].
-    pub issues: Option<fn(&mut AnyAnswer) -> Result<Option<IssueEffect<'_>>>>,
+    pub issues: Option<fn(&mut AnyAnswer) -> Result<AnyIssue<'_>>>,
     /// Decodes its arguments, for surfaces that carry JSON.
     pub decode: fn(&Value) -> Result<Box<dyn AnyOperation>>,
     /// Decodes its answer: one that was saved earlier, or that of a server.
@@ -368,7 +374,7 @@ fn decode_boxed<O: StoreOperation>(arguments: &Value) -> Result<Box<dyn AnyOpera
     Ok(Box::new(decode::<O>(arguments)?))
 }
 
-fn issue_effect<O: StoreOperation>(answer: &mut AnyAnswer) -> Result<Option<IssueEffect<'_>>> {
+fn issue_effect<O: StoreOperation>(answer: &mut AnyAnswer) -> Result<AnyIssue<'_>> {
     let answer = answer.downcast_mut::<O::Answer>()?;
     Ok(O::ISSUES.and_then(|issues| issues(answer)))
 }

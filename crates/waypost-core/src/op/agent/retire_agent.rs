@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::Result;
 use crate::model::{Agent, AgentStatus, TaskStatus, kind};
-use crate::op::{Access, Effect, IssueEffect, Operation, StoreOperation};
+use crate::op::{Access, Effect, IssueEffect, IssuesOf, Operation, StoreOperation};
 use crate::work::{agents, changes, described, expire_due, find, jobs, lease};
 
 /// Retires an agent for good and releases everything it holds.
@@ -28,7 +28,7 @@ impl Operation for RetireAgent {
 
 impl StoreOperation for RetireAgent {
     const CANCELS_JOBS: bool = true;
-    const ISSUES: Option<fn(&mut Agent) -> Option<IssueEffect<'_>>> = Some(|_| Some(IssueEffect::Released));
+    const ISSUES: Option<IssuesOf<Agent>> = Some(|_| Some(IssueEffect::Released));
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Agent> {
         let caller = agents::caller(cx)?;

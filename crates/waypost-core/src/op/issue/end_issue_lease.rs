@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::kind;
-use crate::op::{Access, Audience, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
+use crate::op::{Access, Audience, Effect, IssueEffect, IssuesOf, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, issue_rights, lease};
 
 /// Ends the lease on an issue, because the issue was released or closed.
@@ -40,7 +40,7 @@ impl Operation for EndIssueLease {
 }
 
 impl StoreOperation for EndIssueLease {
-    const ISSUES: Option<fn(&mut EndedIssueLease) -> Option<IssueEffect<'_>>> = Some(|_| Some(IssueEffect::Released));
+    const ISSUES: Option<IssuesOf<EndedIssueLease>> = Some(|_| Some(IssueEffect::Released));
     const USES_RESERVE: bool = true;
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<EndedIssueLease> {

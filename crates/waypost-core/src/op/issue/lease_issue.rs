@@ -7,7 +7,7 @@ use serde_json::json;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{Lease, News, Notice, kind};
-use crate::op::{Access, Audience, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
+use crate::op::{Access, Audience, Effect, IssueEffect, IssuesOf, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, claim, issue_rights, lease};
 
 /// Acquires the lease on an issue: the part of a claim that the store keeps.
@@ -30,7 +30,7 @@ impl Operation for LeaseIssue {
 }
 
 impl StoreOperation for LeaseIssue {
-    const ISSUES: Option<fn(&mut Lease) -> Option<IssueEffect<'_>>> = Some(|lease| Some(IssueEffect::Claimed(&lease.subject)));
+    const ISSUES: Option<IssuesOf<Lease>> = Some(|lease| Some(IssueEffect::Claimed(&lease.subject)));
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<Lease> {
         issue_rights::check_id(&self.issue)?;

@@ -11,7 +11,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, RepositoryId, WorktreeId};
 use crate::model::{Job, JobStatus, kind};
-use crate::op::{Audience, Effect, IssueEffect, Operation, StoreOperation};
+use crate::op::{Audience, Effect, IssueEffect, IssuesOf, Operation, StoreOperation};
 use crate::path_text;
 use crate::work::claim::{self, Scope};
 use crate::work::{agents, check_name, find, jobs, lease, machines};
@@ -87,8 +87,7 @@ impl Operation for AddJobRecord {
 
 impl StoreOperation for AddJobRecord {
     const DEPENDS_ON_JOBS: bool = true;
-    const ISSUES: Option<fn(&mut JobView) -> Option<IssueEffect<'_>>> =
-        Some(|added| added.job.task_id.as_ref().map(IssueEffect::ClaimedTask));
+    const ISSUES: Option<IssuesOf<JobView>> = Some(|added| added.job.task_id.as_ref().map(IssueEffect::ClaimedTask));
 
     fn run(self, cx: &mut OpContext<'_>) -> Result<JobView> {
         if self.command.first().is_none_or(String::is_empty) {

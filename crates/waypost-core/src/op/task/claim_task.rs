@@ -7,7 +7,7 @@ use crate::context::OpContext;
 use crate::error::Result;
 use crate::id::WorktreeId;
 use crate::model::Lease;
-use crate::op::{Access, Effect, IssueEffect, ListNextTasks, Operation, StoreOperation};
+use crate::op::{Access, Effect, IssueEffect, IssuesOf, ListNextTasks, Operation, StoreOperation};
 use crate::work::claim::{self, Scope};
 use crate::work::context::{self, Context};
 use crate::work::view::{self, TaskView};
@@ -56,7 +56,7 @@ impl Operation for ClaimTask {
 }
 
 impl StoreOperation for ClaimTask {
-    const ISSUES: Option<fn(&mut Claimed) -> Option<IssueEffect<'_>>> =
+    const ISSUES: Option<IssuesOf<Claimed>> =
         Some(|claimed| claimed.task.task.issue.as_deref().map(IssueEffect::Claimed));
     const READ_FIRST: Option<fn(&ClaimTask) -> Option<ListNextTasks>> = Some(|claim| {
         let ClaimTask { workflow, worktree_id, repository, .. } = claim.clone();

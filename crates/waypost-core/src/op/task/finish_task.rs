@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::TaskStatus;
-use crate::op::{Access, Effect, IssueEffect, JobAccess, Operation, StoreOperation};
+use crate::op::{Access, Effect, IssueEffect, IssuesOf, JobAccess, Operation, StoreOperation};
 use crate::tree;
 use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
@@ -55,7 +55,7 @@ impl Operation for FinishTask {
 }
 
 impl StoreOperation for FinishTask {
-    const ISSUES: Option<fn(&mut FinishedTask) -> Option<IssueEffect<'_>>> = Some(|finished| {
+    const ISSUES: Option<IssuesOf<FinishedTask>> = Some(|finished| {
         let FinishedTask { task, closed_issue } = finished;
         task.task.issue.as_deref().map(|issue| IssueEffect::Finished { issue, closed: closed_issue })
     });
