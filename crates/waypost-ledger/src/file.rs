@@ -13,7 +13,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{
     FileLock, FileVersion, PrivateDir, Replaced, Stamp, create_durable_dir, find_displaced, read_version,
-    replace_if_unchanged, restore_displaced, scan_version,
+    replace_if_unchanged, restore_displaced, scan_version, sweep_temporaries,
 };
 
 use crate::intents::Intents;
@@ -195,6 +195,7 @@ impl LedgerFile {
 
     fn acquire(&self, timeout: Duration) -> Result<FileLock> {
         self.lock_dir.create()?;
+        sweep_temporaries(&self.lock_dir);
         FileLock::acquire_queued(&self.lock, timeout)
     }
 

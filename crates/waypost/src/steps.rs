@@ -186,7 +186,8 @@ mod tests {
 
     fn leased() -> (Steps, AnyAnswer) {
         let lease = json!({
-            "subject": "a-1", "holder": "ag_000000000000", "epoch": 1, "acquired_at": 0, "expires_at": 1, "ttl_ms": 1,
+            "subject": "a-1", "holder": null, "epoch": 1, "granted_at": "2026-01-01T00:00:00Z", "expires_at": null,
+            "ttl_ms": 0, "run_until": null, "stall_at": null, "worktree_id": "wt_000000000000",
         });
         answered("lease_issue", &json!({ "issue": "a-1" }), &lease)
     }
