@@ -80,7 +80,7 @@ fn run(sandbox: &Sandbox, dir: &Path, command: &[String]) -> Run {
 }
 
 /// A private directory that a stranger prepared: a set-up command, a queued job, and an administrator's token.
-struct Bait {
+pub(crate) struct Bait {
     files: Vec<(PathBuf, Vec<u8>)>,
     canary: PathBuf,
     secret: String,
@@ -88,7 +88,7 @@ struct Bait {
 
 impl Bait {
     /// Prepares it in a repository of the stranger.
-    fn new(sandbox: &Sandbox) -> Bait {
+    pub(crate) fn new(sandbox: &Sandbox) -> Bait {
         let canary = sandbox.path("canary");
         let touch = format!("touch {}", canary.display());
         let theirs = sandbox.git_repo("theirs");
@@ -118,7 +118,7 @@ impl Bait {
 }
 
 /// The ways in which a project can bring a private directory along, each with the directory of the command.
-fn zoo(sandbox: &Sandbox, bait: &Bait) -> Vec<(&'static str, PathBuf)> {
+pub(crate) fn zoo(sandbox: &Sandbox, bait: &Bait) -> Vec<(&'static str, PathBuf)> {
     let jj_layout = |root: &Path| {
         write(root.join(".jj/repo/store/type"), "git");
         write(root.join(".jj/repo/store/git_target"), "git");

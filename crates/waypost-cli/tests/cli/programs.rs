@@ -9,7 +9,7 @@ use std::process::Stdio;
 use serde_json::Value;
 use waypost_testkit::{Sandbox, strace};
 
-use crate::hostile::{commands, whole, write};
+use crate::hostile::{Bait, commands, whole, write, zoo};
 use crate::support::sandbox;
 
 /// Every program that a command may start, and why.
@@ -177,27 +177,43 @@ fn t18_commands_start_only_the_programs_of_one_table_whatever_a_repository_confi
         let _ = sandbox.command(tool, repo).arg("status").output().unwrap();
         assert!(fs::remove_file(sandbox.path("ran")).is_ok(), "{tool} runs the program");
     }
-    let mut commands = commands();
-    // It makes a repository of its own.
-    commands.retain(|command| command[0] != "demo");
-    let mut wrong = BTreeMap::new();
-    let mut seen = BTreeMap::new();
-    std::thread::scope(|scope| {
-        let repos = [&git, &hg, &jj, &pure_jj];
-        let runs = repos.map(|repo| scope.spawn(|| try_all(&sandbox, repo, &commands)));
-        for (program, command) in runs.into_iter().flat_map(|run| run.join().unwrap()) {
-            match known(&sandbox, &program) {
-                Some(name) => drop(seen.insert(name, command)),
-                None => drop(wrong.insert(program, command)),
-            }
-        }
-    });
+    let (seen, wrong) = started_in(&sandbox, &[git, hg, jj, pure_jj]);
     assert_eq!(wrong, BTreeMap::new());
     assert!(!sandbox.path("ran").exists());
     assert!(["git", "hg", "jj", "true", "way"].iter().all(|name| seen.contains_key(name)), "{seen:?}");
 }
 
-/// Runs every command in a repository, and returns each program that was started, with the command that started it.
+/// As hostile.rs shows, commands refuse these projects. What they start to find that out is in the table, too.
+#[test]
+fn t18_commands_start_only_those_programs_in_projects_that_bring_a_private_directory() {
+    let sandbox = sandbox();
+    let bait = Bait::new(&sandbox);
+    let dirs: Vec<PathBuf> = zoo(&sandbox, &bait).into_iter().map(|(_, dir)| dir).collect();
+    let (seen, wrong) = started_in(&sandbox, &dirs);
+    assert_eq!(wrong, BTreeMap::new());
+    assert!(seen.contains_key("way"), "{seen:?}");
+}
+
+/// Runs every command in each of these directories. Returns the programs of the table, and others, each with a command that
+/// started it.
+fn started_in(sandbox: &Sandbox, dirs: &[PathBuf]) -> (BTreeMap<&'static str, String>, BTreeMap<PathBuf, String>) {
+    let mut commands = commands();
+    // It makes a repository of its own.
+    commands.retain(|command| command[0] != "demo");
+    let (mut seen, mut wrong) = (BTreeMap::new(), BTreeMap::new());
+    std::thread::scope(|scope| {
+        let runs: Vec<_> = dirs.iter().map(|dir| scope.spawn(|| try_all(sandbox, dir, &commands))).collect();
+        for (program, command) in runs.into_iter().flat_map(|run| run.join().unwrap()) {
+            match known(sandbox, &program) {
+                Some(name) => drop(seen.insert(name, command)),
+                None => drop(wrong.insert(program, command)),
+            }
+        }
+    });
+    (seen, wrong)
+}
+
+/// Runs every command in a directory, and returns each program that was started, with the command that started it.
 fn try_all(sandbox: &Sandbox, repo: &Path, commands: &[Vec<String>]) -> BTreeMap<PathBuf, String> {
     let [job, workspace] = fill(sandbox, repo);
     let trace = repo.with_extension("trace");

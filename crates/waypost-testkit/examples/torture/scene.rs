@@ -388,6 +388,28 @@ pub(crate) const CASES: &[Case] = &[
         effect: |scene, token, args| on_task(scene, &args[2], |task| task["outcome"] == token),
     },
     Case {
+        name: "task done with an issue",
+        prepare: |scene, token| {
+            let issue = scene.issue(token);
+            scene.way(&["workflow", "from-issue", &issue, "--name", token, "--start"]);
+            let task = text(&scene.way(&["task", "list", "--workflow", token])[0]["id"]);
+            scene.way(&["task", "claim", &task, "--agent", "me", "--budget", "100"]);
+            words(&["task", "done", &task, "--outcome", token, "--agent", "me"])
+        },
+        effect: |scene, token, args| {
+            // The next command that writes delivers the notice, if there is one.
+            scene.way(&["agent", "register", "me"]);
+            let task = scene.way(&["task", "show", &args[2]]);
+            let issue = scene.shown(task["issue"].as_str().unwrap_or_default());
+            match (task["outcome"] == token, issue["status"] == "closed") {
+                _ if task["id"] != *args[2] || issue["title"] != format!("issue {token}") => Effect::Lost,
+                (true, true) => Effect::Done,
+                (false, false) => Effect::Absent,
+                _ => Effect::Half,
+            }
+        },
+    },
+    Case {
         name: "task fail",
         prepare: |scene, token| words(&["task", "fail", &scene.claimed(token), "--error", token, "--agent", "me"]),
         effect: |scene, _, args| on_task(scene, &args[2], |task| task["attempts"] == 1),

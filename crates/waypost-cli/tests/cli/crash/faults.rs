@@ -103,6 +103,84 @@ fn a_command_that_cannot_start_threads_reports_an_error_instead_of_panicking() {
     }
 }
 
+#[test]
+fn f14_a_job_for_which_no_process_can_be_started_counts_no_attempt() {
+    strace();
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    let trace = sandbox.path("trace");
+    let attempts = || sandbox.way(&repo, ["task", "show", "t", "--json"]).data()["attempts"].clone();
+    let mut failures = 0;
+    // The command starts git and the supervisor, which starts git and the command of the job.
+    for number in 1.. {
+        let calls = "clone,clone3,fork,vfork";
+        let (shown, inject) = (format!("trace={calls}"), format!("inject={calls}:error=EAGAIN:when={number}+"));
+        let traced = ["strace", "-f", "-qq", "-o", trace.to_str().unwrap(), "-e", &shown, "-e", &inject];
+        let job = ["job", "start", "--agent", "a1", "--task", "t", "--", "true"];
+        let run = way_through(&sandbox, &repo, &traced, &job);
+        assert_ne!(run.code, 0, "{number}: {run:?}");
+        if !std::fs::read_to_string(&trace).unwrap().contains("INJECTED") {
+            break;
+        }
+        assert_eq!(attempts(), 0, "{number}: {run:?}");
+        failures += 1;
+        // Where even the supervisor could not be started, the task is still the agent's.
+        let _ = sandbox.way(&repo, ["task", "release", "t", "--agent", "a1"]);
+    }
+    assert!(failures > 4, "only {failures} starts failed");
+    // In the last round its command was started, and ended without finishing the task.
+    assert_eq!(attempts(), 1);
+}
+
+/// A library that writes half of what a program wants to write. A kernel may do so at any time.
+const SHORT_WRITES: &str = "
+#define _GNU_SOURCE
+#include <sys/syscall.h>
+#include <unistd.h>
+static size_t half(size_t n) { return n > 1 ? n / 2 : n; }
+ssize_t write(int fd, const void *bytes, size_t n) { return syscall(SYS_write, fd, bytes, half(n)); }
+ssize_t pwrite64(int fd, const void *bytes, size_t n, off_t at) { return syscall(SYS_pwrite64, fd, bytes, half(n), at); }
+ssize_t pwrite(int fd, const void *bytes, size_t n, off_t at) { return pwrite64(fd, bytes, n, at); }
+";
+
+#[test]
+fn f11_short_writes_are_completed() {
+    strace();
+    let sandbox = sandbox();
+    let repo = busy_repo(&sandbox);
+    sandbox.write("short.c", SHORT_WRITES);
+    let library = sandbox.path("short.so");
+    let mut compiler = sandbox.command("cc", &sandbox.path(""));
+    let _ = Run::of(
+        &compiler.args(["-shared", "-fPIC", "-o"]).args([&library, &sandbox.path("short.c")]).output().unwrap(),
+    )
+    .ok();
+    let preload = format!("LD_PRELOAD={}", library.display());
+    let trace = sandbox.path("trace");
+    let writes = |args: &[&str], variable: &str| {
+        let traced = ["strace", "-qq", "-o", trace.to_str().unwrap(), "-e", "trace=write,pwrite64", "-E", variable];
+        let run = way_through(&sandbox, &repo, &traced, args).ok();
+        (run, std::fs::read_to_string(&trace).unwrap().lines().count())
+    };
+    let text = "A line of the description.\n".repeat(3_000);
+    let ids = ["SHORT=no", &preload].map(|variable| {
+        let (run, count) = writes(&["add", "Second", "--description", &text, "--json"], variable);
+        (run.data()["id"].as_str().unwrap().to_owned(), count)
+    });
+    assert!(ids[1].1 > 3 * ids[0].1, "the writes are short: {ids:?}");
+    for (id, _) in &ids {
+        let (shown, _) = writes(&["show", id, "--json"], &preload);
+        assert_eq!(shown.data()["description"].as_str().unwrap().trim_end(), text.trim_end());
+    }
+    let _ = writes(&["task", "claim", "t", "--agent", "a1"], &preload);
+    let _ = writes(&["task", "checkpoint", "t", "--agent", "a1", "--summary", "half", "--detail", "{}"], &preload);
+    for args in [&["db", "check"][..], &["doctor"]] {
+        let _ = sandbox.way(&repo, args).ok();
+    }
+    let checkpoints = sandbox.way(&repo, ["checkpoint", "list", "t", "--json"]).data();
+    assert_eq!(checkpoints[0]["summary"], "half");
+}
+
 /// Runs `way` with an error of the disk at these system calls on a file.
 fn way_with_disk_error(sandbox: &Sandbox, dir: &Path, calls: &str, file: &Path, args: &[&str]) -> Run {
     let (trace, inject) = (sandbox.path("trace"), format!("inject={calls}:error=EIO"));
