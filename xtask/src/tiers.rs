@@ -12,7 +12,7 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::tools::Tools;
-use crate::{Result, cargo, root, run};
+use crate::{FULL_SIZES, Result, cargo, root, run};
 
 /// Tests that only `cargo xtask ci` runs, by a part of their path: they start other programs that take seconds each (agents,
 /// browsers, generated clients, conformance suites), or many processes at once. The file of slow tests names the others.
@@ -94,8 +94,10 @@ pub(crate) fn test(tools: &Tools, tier: Tier, slow_tests: SlowTests) -> Result {
     let mut known = BTreeSet::new();
     for program in &build()? {
         let tests = program.tests()?;
-        let (outer, inner): (Vec<String>, Vec<String>) = tests.into_iter().partition(|test| is_outer(test, &slow));
+        let (mut outer, inner): (Vec<String>, Vec<String>) = tests.into_iter().partition(|test| is_outer(test, &slow));
         known.extend(outer.iter().chain(&inner).cloned());
+        // CI runs them at their full size.
+        outer.retain(|test| !FULL_SIZES.iter().any(|(name, ..)| test.ends_with(name)));
         program.run_all(tools, if tier == Tier::Inner { &inner } else { &outer }, tier, &mut results)?;
     }
     if let Some(gone) = slow.iter().find(|test| !known.contains(*test)) {
