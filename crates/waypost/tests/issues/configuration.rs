@@ -3,7 +3,7 @@
 use waypost::Kind;
 use waypost::config::{Layer, Setting, key_named};
 
-use crate::desk::{Desk, refusal, said};
+use crate::desk::{Desk, message_and_hints, refusal};
 
 fn get(desk: &Desk, key: &str) -> Setting {
     desk.place().unwrap().config.get(key).unwrap()
@@ -65,7 +65,7 @@ fn a_wrong_setting_in_the_tracked_file_stops_nothing() {
     let file = desk.path(".waypost/config.toml");
     for (content, expected) in WRONG {
         desk.write(".waypost/config.toml", content);
-        let warnings = desk.place().unwrap_or_else(|error| panic!("{}", said(&error))).warnings;
+        let warnings = desk.place().unwrap_or_else(|error| panic!("{}", message_and_hints(&error))).warnings;
         let named = warnings.iter().any(|line| line.contains("config.toml") && line.contains("ignored"));
         assert!(named && warnings.concat().contains(expected), "{content:?}: {warnings:?}");
         desk.add("Goes on");

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use waypost::{Kind, forks};
 
-use crate::desk::{Desk, LEDGER, contributor, id, plan_apart, refusal, said};
+use crate::desk::{Desk, LEDGER, contributor, id, message_and_hints, plan_apart, refusal};
 
 #[test]
 fn a_declared_contributor_never_writes_the_projects_ledger_in_any_mode() {
@@ -62,7 +62,8 @@ fn fork(name: &str) -> Desk {
 const NOTE: &str = "you may not have write access to this project";
 
 fn notes(desk: &Desk, operation: &str, arguments: Value) -> bool {
-    let warnings = desk.request(operation, arguments).unwrap_or_else(|error| panic!("{}", said(&error))).warnings;
+    let warnings =
+        desk.request(operation, arguments).unwrap_or_else(|error| panic!("{}", message_and_hints(&error))).warnings;
     warnings.iter().any(|warning| warning.contains(NOTE))
 }
 

@@ -245,7 +245,7 @@ impl Desk {
     pub(crate) fn run(&self, operation: &str, arguments: Value) -> Value {
         match self.request(operation, arguments) {
             Ok(reply) => reply.answer,
-            Err(error) => panic!("{operation}: {}", said(&error)),
+            Err(error) => panic!("{operation}: {}", message_and_hints(&error)),
         }
     }
 
@@ -387,7 +387,7 @@ fn setting(name: &str, value: &str) -> Result<Setting> {
 }
 
 /// What an error tells: its message, its reason and its hints.
-pub(crate) fn said(error: &Error) -> String {
+pub(crate) fn message_and_hints(error: &Error) -> String {
     std::iter::once(error.full_message()).chain(error.hints().iter().cloned()).collect::<Vec<_>>().join("\n")
 }
 
@@ -395,8 +395,8 @@ pub(crate) fn said(error: &Error) -> String {
 #[track_caller]
 pub(crate) fn refusal<T>(kind: Kind, result: Result<T>) -> String {
     let Err(error) = result else { panic!("it was not refused") };
-    assert_eq!(error.kind(), kind, "{}", said(&error));
-    said(&error)
+    assert_eq!(error.kind(), kind, "{}", message_and_hints(&error));
+    message_and_hints(&error)
 }
 
 /// The id of an issue.

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use waypost::history::{Steps, steps};
 use waypost::{Kind, Result};
 
-use crate::desk::{Desk, LEDGER, refusal, said};
+use crate::desk::{Desk, LEDGER, message_and_hints, refusal};
 
 /// The steps of an issue; none without version control.
 fn read(desk: &Desk, id: &str) -> Result<Option<Steps>> {
@@ -16,7 +16,7 @@ fn read(desk: &Desk, id: &str) -> Result<Option<Steps>> {
 
 /// The history of an issue, as `subject: change; change`, newest first.
 fn timeline(desk: &Desk, id: &str) -> Vec<String> {
-    let steps = read(desk, id).unwrap_or_else(|error| panic!("{}", said(&error))).unwrap();
+    let steps = read(desk, id).unwrap_or_else(|error| panic!("{}", message_and_hints(&error))).unwrap();
     let line = |step: &waypost::history::Step| {
         let changes: Vec<String> = step.changes.iter().map(ToString::to_string).collect();
         let subject = step.commit.as_ref().map_or("-", |commit| commit.subject.as_str());

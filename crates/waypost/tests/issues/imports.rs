@@ -8,7 +8,7 @@ use waypost::import::{self, Format, Outcome, Plan, Taken};
 use waypost::{Kind, Result};
 use waypost_import::issues::{Imported, Source};
 
-use crate::desk::{Desk, LEDGER, refusal, said};
+use crate::desk::{Desk, LEDGER, message_and_hints, refusal};
 
 const GITHUB: &str = r#"[
  {"number":1,"title":"Login fails","body":"- [ ] look","state":"OPEN","labels":[{"name":"bug"}],"assignees":[{"login":"ann"}],
@@ -51,7 +51,7 @@ fn take_path(desk: &Desk, format: Option<Format>, path: &str) -> Result<(Outcome
 }
 
 fn taken(desk: &Desk, format: Format, path: &str) -> Outcome {
-    take_path(desk, Some(format), path).unwrap_or_else(|error| panic!("{path}: {}", said(&error))).0
+    take_path(desk, Some(format), path).unwrap_or_else(|error| panic!("{path}: {}", message_and_hints(&error))).0
 }
 
 /// How many issues were added, updated and skipped, and how much was left out.

@@ -67,7 +67,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
     let shutdown = ShutdownSignal::listen()?;
     let scratch = Scratch::create(&cx.variables, cx.ui.has_color())?;
-    let told = scratch.tell(args.serve, &shutdown);
+    let story = scratch.run_story(args.serve, &shutdown);
     let stopped = scratch.stop_jobs();
     let kept = if args.keep {
         cx.ui.note(&format!("kept in {}; to look around: cd {0}/shop", scratch.dir.display()));
@@ -75,7 +75,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     } else {
         remove_tree(&scratch.dir, scratch.identity)
     };
-    told.and(stopped).and(kept).map(|()| ExitCode::SUCCESS)
+    story.and(stopped).and(kept).map(|()| ExitCode::SUCCESS)
 }
 
 /// The directory of the demo: `upstream/`, its clone `shop/`, `planning/`, and a home directory of its own.
@@ -107,7 +107,7 @@ impl Scratch {
     }
 
     /// Runs the story until its end, or until a signal.
-    fn tell(&self, with_dashboard: bool, shutdown: &ShutdownSignal) -> Result<()> {
+    fn run_story(&self, with_dashboard: bool, shutdown: &ShutdownSignal) -> Result<()> {
         let arguments: &[&str] = if with_dashboard { &["demo.sh", "--serve"] } else { &["demo.sh"] };
         let step = Step { program: Path::new("sh"), arguments, dir: &self.dir, variables: &self.changes };
         let is_stopped = || {
