@@ -5,8 +5,8 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::LazyLock;
 
 use tempfile::TempDir;
-use waypost::config::{Config, Files, KEYS, Layer};
-use waypost::environment::Variables;
+use waypost::machine::config::{Config, Files, KEYS, Layer};
+use waypost::machine::environment::Variables;
 use waypost_fs::PrivateDir;
 use waypost_workspace::{Environment, detect, job_log as logs};
 

@@ -73,7 +73,7 @@ pub(crate) fn check(root: &Path) -> Result {
                 ["env::", "var"].concat(),
                 // The second one only if a defect is planted, and in no normal build.
                 &[
-                    "crates/waypost/src/environment.rs",
+                    "crates/waypost/src/machine/environment.rs",
                     "crates/waypost-core/src/seeded.rs",
                     "crates/waypost-workspace/src/surroundings.rs",
                 ],

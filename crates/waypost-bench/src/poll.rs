@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Instant;
 
-use waypost::ledger::{Config, Ledger};
+use waypost::issues::ledger::{Config, Ledger};
 
 use crate::{Result, print_row};
 

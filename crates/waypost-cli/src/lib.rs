@@ -9,10 +9,10 @@ use clap::{ArgMatches, Command, FromArgMatches};
 use waypost_core::{Error, Kind, Result};
 use waypost_workspace::surroundings::{self, Stream, Surroundings};
 
-use waypost::denied;
-use waypost::environment::Variables;
-use waypost::place::{Place, Request, Scope};
-use waypost::session::Session;
+use waypost::app::session::Session;
+use waypost::machine::denied;
+use waypost::machine::environment::Variables;
+use waypost::machine::place::{Place, Request, Scope};
 
 mod busy;
 mod commands;

@@ -1,6 +1,6 @@
 //! Columns and lines that say where a record comes from: its worktree, and in a shared store its repository.
 
-use waypost::session::Session;
+use waypost::app::session::Session;
 use waypost_core::id::RepositoryId;
 use waypost_core::op::{AgentView, CheckpointView, JobView, WorkspaceView};
 use waypost_core::work::places::WorktreeSummary;

@@ -16,8 +16,8 @@ use super::busy::{Busy, without_line};
 use super::escape::escape;
 use super::table::{self, paint};
 pub(crate) use super::table::{Cell, DIM, PLAIN, cell, cell_keeping_end, header, number, prose, styled};
-use waypost::environment::Variables;
-use waypost::session::Warnings;
+use waypost::app::session::Warnings;
+use waypost::machine::environment::Variables;
 
 const SCHEMA: &str = "waypost/1";
 

@@ -17,10 +17,10 @@ use super::places::PlaceColumns;
 pub(crate) use super::spans::{format_deadline, format_duration, parse_duration};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, header, styled};
 use super::{CommandContext, in_one_line};
-use waypost::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
-use waypost::references::{self, Unknown};
-use waypost::session::Session;
-use waypost::survey::{find, survey};
+use waypost::app::session::Session;
+use waypost::machine::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
+use waypost::work::references::{self, Unknown};
+use waypost::work::survey::{find, survey};
 
 /// Interval between polls without a write: attempts become due and leases expire without any write.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);

@@ -4,7 +4,7 @@
 #![expect(clippy::print_stdout, reason = "an example prints")]
 
 use waypost::Result;
-use waypost::ledger::{DependencyKind, Edit, Ledger};
+use waypost::issues::ledger::{DependencyKind, Edit, Ledger};
 
 fn main() -> Result<()> {
     let repository = std::env::args().nth(1).unwrap_or_else(|| ".".to_owned());

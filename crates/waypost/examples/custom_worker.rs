@@ -6,7 +6,7 @@
 
 use serde_json::json;
 use waypost::app::{App, Who};
-use waypost::place::Place;
+use waypost::machine::place::Place;
 use waypost::{Error, Kind, Result};
 
 fn main() -> Result<()> {

@@ -6,10 +6,10 @@
 use std::time::Duration;
 
 use waypost::Result;
+use waypost::app::session::Session;
+use waypost::machine::place::Place;
 use waypost::model::EventQuery;
 use waypost::op::ListEvents;
-use waypost::place::Place;
-use waypost::session::Session;
 
 fn main() -> Result<()> {
     let mut args = std::env::args().skip(1);

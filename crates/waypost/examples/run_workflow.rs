@@ -5,8 +5,8 @@
 
 use serde_json::json;
 use waypost::app::{App, Who};
+use waypost::machine::place::Place;
 use waypost::op::{AddWorkflow, ClaimTask, FinishTask, decode};
-use waypost::place::Place;
 use waypost::{Kind, Result};
 
 fn main() -> Result<()> {

@@ -10,7 +10,7 @@
 //! - **Events** as they happen: [`session::Session`], an open store, with [`session::Session::wait`].
 //!
 //! ```
-//! use waypost::ledger::{Edit, Ledger};
+//! use waypost::issues::ledger::{Edit, Ledger};
 //!
 //! # let dir = waypost_testkit::temp_dir();
 //! # let repository = dir.path();
@@ -26,51 +26,12 @@
 //! [`place`] finds where everything is stored, and why; it is the first step of all of these. Every function that can fail
 //! returns [`Error`], whose [`Kind`] says what a program can do about it, and whose hints say what a person can.
 
-pub mod access;
 pub mod app;
-pub mod bytes;
-pub mod candidates;
-pub mod challenge;
-pub mod claims;
-pub mod client;
-pub mod config;
-pub mod denied;
-pub mod environment;
-pub mod epics;
-pub mod forks;
-pub mod history;
-pub mod homes;
-mod idempotency;
 pub mod import;
-pub mod jobs;
-pub mod lazy_session;
-pub mod ledger;
-pub mod merge_driver;
-pub mod move_issues;
-pub mod operation;
+pub mod issues;
+pub mod machine;
 pub mod ops;
-pub mod origin;
-pub mod place;
-pub mod plans;
-pub mod proposals;
-pub mod prune;
-pub mod references;
-pub mod registry;
-pub mod repos;
-pub mod retention;
-pub mod session;
-pub mod signals;
-mod sockets;
-pub mod steps;
-pub mod stores;
-pub mod survey;
-pub mod sync;
-pub mod system;
-pub mod templates;
-pub mod tokens;
-pub mod transfer;
-pub mod wire;
-pub mod worker;
-pub mod workspaces;
+pub mod serving;
+pub mod work;
 
 pub use waypost_core::{Error, Kind, Result, id, model, op, time};

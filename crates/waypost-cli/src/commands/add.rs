@@ -8,7 +8,7 @@ use waypost_core::time::Timestamp;
 
 use crate::CommandContext;
 use crate::issues::{description, parse_priority};
-use waypost::ledger::{Change, Edit, New};
+use waypost::issues::ledger::{Change, Edit, New};
 use waypost_core::ledger::issue::parse_time_ahead;
 
 /// Add an issue

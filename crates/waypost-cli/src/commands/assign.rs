@@ -6,7 +6,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::issues::ids;
-use waypost::ledger::{Change, Edit};
+use waypost::issues::ledger::{Change, Edit};
 
 /// Assign an issue, without changing its status
 #[derive(clap::Args)]

@@ -11,7 +11,7 @@ use waypost_core::{Error, Kind, Result};
 use crate::CommandContext;
 use crate::commands::{add, assign, claim, close, comment, delete, dep, label, release, reopen, update};
 use crate::issues::file_or_stdin;
-use waypost::ledger::Change;
+use waypost::issues::ledger::Change;
 use waypost::ops::issue::batch::decode_line;
 
 /// Apply many changes atomically: all or none

@@ -7,7 +7,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, header, prose, styled};
-use waypost::claims;
+use waypost::issues::claims;
 
 /// List blocked issues with their blockers
 #[derive(clap::Args)]

@@ -7,7 +7,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::spans::parse_duration;
-use waypost::ledger::Change;
+use waypost::issues::ledger::Change;
 
 /// Claim an issue to work on: the named one, or the first ready one
 ///

@@ -6,7 +6,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::issues::text_or_stdin;
-use waypost::ledger::Change;
+use waypost::issues::ledger::Change;
 
 /// Add a comment to an issue
 #[derive(clap::Args)]

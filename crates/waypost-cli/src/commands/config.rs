@@ -8,8 +8,8 @@ use waypost_core::{Error, Result, path_text};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, cell_keeping_end, header, styled};
-use waypost::config::{self, ACCEPTED, KEYS, Key, Layer, Setting, Value, ValueKind, key_named, leads_outside};
-use waypost::place::{Place, expand};
+use waypost::machine::config::{self, ACCEPTED, KEYS, Key, Layer, Setting, Value, ValueKind, key_named, leads_outside};
+use waypost::machine::place::{Place, expand};
 
 /// Read and change the configuration
 ///

@@ -14,10 +14,10 @@ use waypost_store::sqlite::{Difference, SqliteStore};
 use crate::CommandContext;
 use crate::spans::parse_duration;
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, header, number, prose, styled};
-use waypost::place::{Location, StoreChoice};
-use waypost::retention;
-use waypost::session::{OpenStore, Session};
-use waypost::transfer::{self, Move, Moved, Outcome};
+use waypost::app::session::{OpenStore, Session};
+use waypost::machine::place::{Location, StoreChoice};
+use waypost::work::retention;
+use waypost::work::transfer::{self, Move, Moved, Outcome};
 
 /// Inspect, check, back up, shrink and move the store
 #[derive(clap::Args)]

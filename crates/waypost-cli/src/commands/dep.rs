@@ -11,7 +11,7 @@ use waypost_core::words::count;
 use crate::CommandContext;
 use crate::graph::{Bounds, Format, Graph};
 use crate::issues::parse_dependency_kind;
-use waypost::ledger::Change;
+use waypost::issues::ledger::Change;
 
 /// Add, remove and show dependencies between issues
 #[derive(clap::Args)]

@@ -21,12 +21,12 @@ use waypost_workspace::{git_version, has_known_fixes, restore_ids, sandbox};
 
 use crate::CommandContext;
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, header, styled};
-use waypost::ledger::Ledger;
-use waypost::merge_driver::driver_problem;
-use waypost::place::{DOT_DIR, Place, STORE_FILE};
-use waypost::prune::LARGE_LEDGER_BYTES;
-use waypost::session::{OpenStore, Session};
-use waypost::survey::{State, survey};
+use waypost::app::session::{OpenStore, Session};
+use waypost::issues::ledger::Ledger;
+use waypost::issues::merge_driver::driver_problem;
+use waypost::issues::prune::LARGE_LEDGER_BYTES;
+use waypost::machine::place::{DOT_DIR, Place, STORE_FILE};
+use waypost::work::survey::{State, survey};
 
 /// Check store, ledgers and worktrees, and suggest fixes
 ///
@@ -139,7 +139,7 @@ fn mirrors(findings: &mut Vec<Finding>, session: &Session, fix: bool) -> Result<
     if session.place.home.is_none() {
         return Ok(());
     }
-    for damaged in waypost::workspaces::damaged_mirrors(session)? {
+    for damaged in waypost::work::workspaces::damaged_mirrors(session)? {
         let mirror = damaged.mirror.display();
         let detail = format!("{mirror} is damaged: {}", damaged.files.join(", "));
         let (verdict, action) = match fix.then(|| repair_mirror(&damaged.mirror)) {
@@ -163,12 +163,12 @@ fn workspaces(findings: &mut Vec<Finding>, session: &mut Session) -> Result<()> 
     if session.place.home.is_none() {
         return Ok(());
     }
-    waypost::jobs::recover_interrupted_work(session)?;
-    let all = waypost::workspaces::list(session)?;
+    waypost::work::jobs::recover_interrupted_work(session)?;
+    let all = waypost::work::workspaces::list(session)?;
     let mut is_fine = true;
     for seen in &all {
         let workspace = &seen.workspace;
-        let stuck = workspace.note.as_ref().filter(|note| note.starts_with(waypost::workspaces::REMOVAL_FAILED));
+        let stuck = workspace.note.as_ref().filter(|note| note.starts_with(waypost::work::workspaces::REMOVAL_FAILED));
         let detail = match (workspace.status, stuck) {
             (WorkspaceStatus::Lost, _) => format!("{} no longer exists at {}", workspace.id, workspace.path.display()),
             (_, Some(note)) => format!("{}: {note}", workspace.id),

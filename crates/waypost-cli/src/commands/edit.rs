@@ -11,7 +11,7 @@ use waypost_workspace::surroundings;
 
 use crate::CommandContext;
 use crate::issues::parse_priority;
-use waypost::ledger::{Change, Edit};
+use waypost::issues::ledger::{Change, Edit};
 
 /// Edit an issue in your editor
 ///

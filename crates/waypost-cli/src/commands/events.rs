@@ -11,8 +11,8 @@ use waypost_core::{Error, Result};
 
 use crate::CommandContext;
 use crate::ui::{self, Cell, DIM, cell, header, number, prose, styled};
-use waypost::session::Session;
-use waypost::survey::{find, survey};
+use waypost::app::session::Session;
+use waypost::work::survey::{find, survey};
 
 /// Number of events that --follow reads at once.
 const PAGE_SIZE: u32 = 500;

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use waypost::lazy_session::LazySession;
+use waypost::app::lazy_session::LazySession;
 use waypost::ops::graph;
 use waypost::ops::issue::IssueContext;
 use waypost_core::Result;

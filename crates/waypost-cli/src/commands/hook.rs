@@ -16,12 +16,12 @@ use crate::CommandContext;
 use crate::escape::escape;
 use crate::setup::Agent;
 use crate::ui::print;
-use waypost::environment::CLAUDE_ENV_FILE;
-use waypost::jobs;
+use waypost::app::session::Session;
+use waypost::machine::environment::CLAUDE_ENV_FILE;
+use waypost::machine::place::{Location, Place};
 use waypost::ops::agent::Prime;
-use waypost::place::{Location, Place};
-use waypost::session::Session;
-use waypost::workspaces::{self, Force, UserWorkspaces};
+use waypost::work::jobs;
+use waypost::work::workspaces::{self, Force, UserWorkspaces};
 
 /// Maximum size of the JSON that an agent writes to standard input.
 const MAX_INPUT_BYTES: u64 = 64 << 20;

@@ -14,7 +14,7 @@ use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, cell_keeping_end, header, prose, styled};
 use waypost::import::workflows::{self, Program, Request};
 use waypost::import::{self, Format, Plan, Taken};
-use waypost::transfer::Moved;
+use waypost::work::transfer::Moved;
 
 /// Import issues of another tracker, or workflows of a program
 ///

@@ -10,16 +10,16 @@ use waypost_core::{Error, Result, path_text, words};
 use waypost_workspace::{is_same_place, surroundings};
 
 use crate::CommandContext;
-use waypost::config::{self, Config, Files, Value, key_named};
-use waypost::environment::Variables;
-use waypost::forks;
-use waypost::homes::change_home;
-use waypost::ledger::Ledger;
-use waypost::merge_driver;
-use waypost::move_issues::take_private;
-use waypost::place::{DOT_DIR, LedgerHome, Place, expand};
-use waypost::repos::{Repo, primary, role};
-use waypost::stores;
+use waypost::issues::forks;
+use waypost::issues::homes::change_home;
+use waypost::issues::ledger::Ledger;
+use waypost::issues::merge_driver;
+use waypost::issues::move_issues::take_private;
+use waypost::issues::repos::{Repo, primary, role};
+use waypost::machine::config::{self, Config, Files, Value, key_named};
+use waypost::machine::environment::Variables;
+use waypost::machine::place::{DOT_DIR, LedgerHome, Place, expand};
+use waypost::machine::stores;
 
 /// The contents of `.waypost/.gitignore`.
 const GITIGNORE: &str =
@@ -110,7 +110,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 
     let prefix = write_tracked_files(&place, args, &mut created)?;
     forks::choose(&place)?;
-    if let Some(scope) = cx.global.scope.or(cx.global.global.then_some(waypost::place::Scope::Global)) {
+    if let Some(scope) = cx.global.scope.or(cx.global.global.then_some(waypost::machine::place::Scope::Global)) {
         let file = checkout.private_dir.join("config.toml");
         config::set(&file, &lock, key_named("scope")?, &Value::Text(scope.to_string()))?;
     }

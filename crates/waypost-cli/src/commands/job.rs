@@ -20,15 +20,15 @@ use crate::places::{PlaceColumns, describe_worktree};
 use crate::spans::{format_duration, parse_duration};
 use crate::ui::{self, BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, header, prose, styled};
 use crate::work::{json_or_text, parse_enum, wait_for};
-use waypost::environment::WAYPOST_JOB;
-use waypost::jobs::{self, LogPlace, Request, Settings};
+use waypost::app::session::Session;
+use waypost::issues::repos::Repo;
+use waypost::machine::environment::WAYPOST_JOB;
+use waypost::machine::place::expand;
+use waypost::machine::signals::ShutdownSignal;
+use waypost::machine::system::SystemEntropy;
 use waypost::ops::job::ShowLog;
-use waypost::place::expand;
-use waypost::repos::Repo;
-use waypost::session::Session;
-use waypost::signals::ShutdownSignal;
-use waypost::system::SystemEntropy;
-use waypost::workspaces;
+use waypost::work::jobs::{self, LogPlace, Request, Settings};
+use waypost::work::workspaces;
 
 /// Run commands as jobs, each in its own workspace
 ///

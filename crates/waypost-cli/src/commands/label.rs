@@ -8,7 +8,7 @@ use waypost_core::Result;
 use crate::CommandContext;
 use crate::issues::ids;
 use crate::ui::{BOLD, header, number, styled};
-use waypost::ledger::{Change, Edit};
+use waypost::issues::ledger::{Change, Edit};
 
 /// Add, remove and list labels
 #[derive(clap::Args)]

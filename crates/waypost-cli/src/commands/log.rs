@@ -14,7 +14,7 @@ use waypost_core::op::ListEvents;
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, styled};
-use waypost::history::{self, Step};
+use waypost::issues::history::{self, Step};
 use waypost::ops::issue::IssueContext;
 
 /// Maximum number of events that are shown.

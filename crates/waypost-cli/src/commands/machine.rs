@@ -7,7 +7,7 @@ use waypost_core::op::ListMachines;
 
 use crate::CommandContext;
 use crate::ui::{DIM, GOOD, cell, header, number, styled};
-use waypost::workspaces;
+use waypost::work::workspaces;
 
 /// List the machines that run jobs
 ///

@@ -8,10 +8,10 @@ use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, header, prose, styled};
-use waypost::homes::change_home;
-use waypost::merge_driver;
-use waypost::move_issues::{Which, migrate};
-use waypost::place::LedgerHome;
+use waypost::issues::homes::change_home;
+use waypost::issues::merge_driver;
+use waypost::issues::move_issues::{Which, migrate};
+use waypost::machine::place::LedgerHome;
 
 /// Move issues to another ledger, or a ledger to another home; exits with 6 if no issue matches
 ///

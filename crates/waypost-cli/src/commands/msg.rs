@@ -18,7 +18,7 @@ use crate::issues::text_or_stdin;
 use crate::spans::parse_duration;
 use crate::ui::{BAD, BOLD, Cell, DIM, PLAIN, Style, Text, WARN, cell, styled};
 use crate::{CommandContext, in_one_line};
-use waypost::session::Session;
+use waypost::app::session::Session;
 
 /// Time between two heartbeats of a reader that is a job and has finished its task.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_mins(1);

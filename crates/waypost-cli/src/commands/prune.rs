@@ -8,8 +8,8 @@ use waypost_core::{Kind, Result};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, header, prose, styled};
-use waypost::merge_driver::ensure_driver;
-use waypost::prune::{Plan, Pruned, prune};
+use waypost::issues::merge_driver::ensure_driver;
+use waypost::issues::prune::{Plan, Pruned, prune};
 use waypost_core::ledger::issue::parse_time_ago;
 
 /// Remove old closed issues from the ledger; exits with 6 if there are none

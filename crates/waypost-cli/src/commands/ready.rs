@@ -9,8 +9,8 @@ use waypost_ledger::{Filter, Index, Sort};
 use crate::CommandContext;
 use crate::issues::list_limit;
 use crate::ui::{BOLD, GOOD, cell, header, prose, styled};
+use waypost::issues::repos::Repo;
 use waypost::ops::issue::{IssueContext, ListReadyIssues};
-use waypost::repos::Repo;
 
 /// List issues that can be worked on now, in order of priority; exits with 6 if there are none
 ///

@@ -6,7 +6,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::issues::ids;
-use waypost::ledger::Change;
+use waypost::issues::ledger::Change;
 
 /// Release issues that you claimed
 #[derive(clap::Args)]

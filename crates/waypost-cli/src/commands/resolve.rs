@@ -7,7 +7,7 @@ use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::CommandContext;
-use waypost::merge_driver::resolve;
+use waypost::issues::merge_driver::resolve;
 
 /// Resolve conflict markers in the ledger; exits with 6 if there are none
 ///

@@ -17,9 +17,9 @@ use waypost_server::http::{Config, Listener, serve};
 use crate::CommandContext;
 use crate::ui::{BOLD, cell, print_error, styled};
 use waypost::app::App;
-use waypost::jobs::JobSocket;
-use waypost::place::{Place, expand};
-use waypost::tokens::{Tokens, hash, random_hex};
+use waypost::machine::place::{Place, expand};
+use waypost::serving::tokens::{Tokens, hash, random_hex};
+use waypost::work::jobs::JobSocket;
 
 /// The default port.
 const DEFAULT_PORT: u16 = 7717;

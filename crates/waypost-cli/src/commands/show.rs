@@ -10,8 +10,8 @@ use waypost_ledger::Summary;
 use crate::CommandContext;
 use crate::issues::{OneOrMany, ids};
 use crate::ui::{BOLD, Cell, DIM, Text, cell, header, prose, styled};
+use waypost::issues::repos::Repo;
 use waypost::ops::issue::{IssueContext, IssueDetails, ListIssues};
-use waypost::repos::Repo;
 
 /// Show issues with all details
 #[derive(clap::Args)]

@@ -16,9 +16,9 @@ use crate::CommandContext;
 use crate::spans::{format_deadline, format_duration};
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Text, WARN, cell, cell_keeping_end, styled};
 use crate::work::{group_title, group_words};
-use waypost::ledger::{Change, Edit};
+use waypost::issues::ledger::{Change, Edit};
 use waypost::ops::status::{IssueCounts, ShowStatus, Status};
-use waypost::survey::{State, Surveyed, survey};
+use waypost::work::survey::{State, Surveyed, survey};
 
 /// Show the status of all worktrees; items that need attention come first
 #[derive(clap::Args)]

@@ -8,10 +8,10 @@ use waypost_core::{Kind, Result, path_text};
 use crate::CommandContext;
 use crate::escape::escape;
 use crate::ui::Text;
+use waypost::issues::proposals::{Outcome, merge_answered_proposals};
+use waypost::issues::repos::Repo;
+use waypost::issues::sync::{Fetched, Options, Push, Synced, fetch_project, push, sync, timeout};
 use waypost::ops::issue::IssueContext;
-use waypost::proposals::{Outcome, merge_answered_proposals};
-use waypost::repos::Repo;
-use waypost::sync::{Fetched, Options, Push, Synced, fetch_project, push, sync, timeout};
 
 /// Synchronize ledgers: fetch, merge, commit and push
 ///

@@ -21,7 +21,7 @@ use crate::work::{
     EpochArg, TaskArg, WorkflowArg, format_deadline, format_duration, humanize, json_or_text, parse_duration,
     parse_enum, task_line, task_table, wait_for, write_lines,
 };
-use waypost::session::Session;
+use waypost::app::session::Session;
 
 /// Claim tasks, record their progress, and finish them
 ///

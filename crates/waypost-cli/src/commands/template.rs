@@ -13,7 +13,7 @@ use crate::CommandContext;
 use crate::issues::file_or_stdin;
 use crate::ui::{BOLD, DIM, cell, header, number, prose, styled};
 use crate::work::ReachArgs;
-use waypost::templates::{self, Content, Found};
+use waypost::work::templates::{self, Content, Found};
 
 /// Create workflows from plans with variables
 ///

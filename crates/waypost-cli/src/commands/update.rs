@@ -8,7 +8,7 @@ use waypost_core::{Error, Result};
 
 use crate::CommandContext;
 use crate::issues::{description, ids, parse_priority};
-use waypost::ledger::{Change, Edit};
+use waypost::issues::ledger::{Change, Edit};
 use waypost_core::ledger::issue::parse_time_ahead;
 
 /// Update fields of issues; '' clears a field

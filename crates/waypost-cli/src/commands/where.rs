@@ -8,8 +8,8 @@ use waypost_core::{Result, path_text};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, Cell, DIM, cell, styled};
-use waypost::place::{Location, Place, Source};
-use waypost::repos::{Repos, Route, role};
+use waypost::issues::repos::{Repos, Route, role};
+use waypost::machine::place::{Location, Place, Source};
 
 /// Show where everything is stored, and why
 ///

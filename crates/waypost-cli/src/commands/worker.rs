@@ -9,9 +9,9 @@ use waypost_core::{Error, Kind, Result};
 use super::job::HowArgs;
 use crate::CommandContext;
 use crate::spans::parse_duration;
-use waypost::references::ALL_REPOSITORIES;
-use waypost::worker::{Worker, WorkerEvent};
-use waypost::workspaces;
+use waypost::work::references::ALL_REPOSITORIES;
+use waypost::work::worker::{Worker, WorkerEvent};
+use waypost::work::workspaces;
 
 /// Claim tasks as they become ready, and run each as a job
 ///

@@ -25,10 +25,10 @@ use crate::work::{
     ReachArgs, TaskArg, first_line, format_duration, humanize, json_or_text, parse_duration, parse_enum, progress,
     shortened_list, task_table, wait_for, workflow_line, workflow_style,
 };
-use waypost::epics;
-use waypost::plans;
-use waypost::references::{self, Unknown};
-use waypost::session::Session;
+use waypost::app::session::Session;
+use waypost::issues::epics;
+use waypost::work::plans;
+use waypost::work::references::{self, Unknown};
 
 /// Create workflows of tasks with dependencies, and follow them
 ///

@@ -13,9 +13,9 @@ use waypost_workspace::worktrees;
 
 use crate::CommandContext;
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, WARN, cell, cell_keeping_end, header, styled};
-use waypost::place::{DOT_DIR, STORE_FILE, Scope};
-use waypost::session::Session;
-use waypost::survey::{State, Surveyed, find, survey};
+use waypost::app::session::Session;
+use waypost::machine::place::{DOT_DIR, STORE_FILE, Scope};
+use waypost::work::survey::{State, Surveyed, find, survey};
 
 /// Add, list and remove worktrees that share one store
 #[derive(clap::Args)]

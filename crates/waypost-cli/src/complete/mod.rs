@@ -12,9 +12,9 @@ use std::time::Duration;
 
 use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate};
-use waypost::candidates::{Candidate, Noun, candidates};
-use waypost::environment::Variables;
-use waypost::place::{Place, Request};
+use waypost::app::candidates::{Candidate, Noun, candidates};
+use waypost::machine::environment::Variables;
+use waypost::machine::place::{Place, Request};
 use waypost_core::escape::needs_escape;
 
 use crate::GlobalArgs;

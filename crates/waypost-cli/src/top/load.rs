@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-use waypost::jobs;
-use waypost::lazy_session::LazySession;
+use waypost::app::lazy_session::LazySession;
+use waypost::app::session::Session;
+use waypost::issues::repos::Repo;
 use waypost::ops::issue::{IssueContext, IssueDetails, ListIssues};
-use waypost::references;
-use waypost::repos::Repo;
-use waypost::session::Session;
-use waypost::survey::survey;
+use waypost::work::jobs;
+use waypost::work::references;
+use waypost::work::survey::survey;
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{
     AgentStatus, EventQuery, JobStatus, Role, TaskStatus, WorkflowQuery, WorkflowStatus, WorkspaceStatus,

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use ratatui::crossterm::event;
 use signal_hook::consts::{SIGCONT, SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
-use waypost::place::{Location, Place};
-use waypost::session::Session;
+use waypost::app::session::Session;
+use waypost::machine::place::{Location, Place};
 use waypost_core::{Error, Result};
 use waypost_workspace::Step;
 

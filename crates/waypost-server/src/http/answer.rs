@@ -7,7 +7,7 @@ use waypost_core::op::AnyAnswer;
 use waypost_core::{Error, Kind, Result};
 
 use super::guard;
-use waypost::wire;
+use waypost::serving::wire;
 
 /// Returns the body of an answer.
 pub(crate) fn data(answer: &AnyAnswer, warnings: &[String]) -> Result<Vec<u8>> {

@@ -17,9 +17,9 @@ use super::sse::{self, Client, Gone, Listener};
 use super::text::pairs;
 use super::{Shared, answer, caller, number};
 use crate::calls;
-use waypost::access::Grant;
 use waypost::app::{Call, Who};
 use waypost::ops::job::ShowLog;
+use waypost::serving::access::Grant;
 
 /// The operation that reads a part of a log.
 pub(super) const OPERATION: &str = ShowLog::NAME;

@@ -59,10 +59,10 @@ use route::{Op, ROOT};
 use sessions::Sessions;
 use sse::{Budget, Hangup};
 use text::pairs;
-use waypost::access::{Grant, Role};
 use waypost::app::{self, App, Measure};
-use waypost::challenge::{Challenge, Ends};
-use waypost::client::PROOF_PATH;
+use waypost::serving::access::{Grant, Role};
+use waypost::serving::challenge::{Challenge, Ends};
+use waypost::serving::client::PROOF_PATH;
 
 /// Threads of the asynchronous runtime.
 const WORKER_THREADS: usize = 2;
@@ -318,7 +318,7 @@ async fn accept_unix(
                     continue;
                 }
                 let peer = stream.peer_cred().ok().and_then(|peer| u32::try_from(peer.pid()?).ok());
-                let is_of_job = peer.is_some_and(waypost::jobs::is_of_job);
+                let is_of_job = peer.is_some_and(waypost::work::jobs::is_of_job);
                 let from = (if is_of_job { Transport::JobSocket } else { transport }, None, Ends::of_socket());
                 let served = serve_connection(stream, from, router.clone(), Arc::clone(&shared));
                 tokio::spawn(async move {

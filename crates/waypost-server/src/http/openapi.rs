@@ -6,7 +6,7 @@ use axum::http::Method;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use waypost::wire;
+use waypost::serving::wire;
 use waypost_core::Kind;
 use waypost_core::op::Effect;
 

@@ -16,9 +16,9 @@ use super::text::{hash, pairs, text_header};
 use super::{READ_TIMEOUT, Shared, answer, caller, event_request, logs, sse, start_event_stream};
 use crate::calls::{self, with_timeout};
 use crate::percent;
-use waypost::access::{Grant, Role};
+use waypost::app::origin::{self, Origin};
 use waypost::app::{Call, Reply};
-use waypost::origin::{self, Origin};
+use waypost::serving::access::{Grant, Role};
 
 /// Maximum size of a request body.
 pub(super) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;

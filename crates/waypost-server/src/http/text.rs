@@ -5,7 +5,7 @@ use waypost_core::digest::sha256;
 use waypost_core::{Error, Result};
 
 use crate::percent;
-use waypost::origin;
+use waypost::app::origin;
 
 pub(super) fn hash(secret: &str) -> [u8; 32] {
     sha256(secret)

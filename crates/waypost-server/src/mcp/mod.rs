@@ -32,8 +32,8 @@ use waypost_fs::check_threads;
 
 use crate::{calls, percent};
 use answers::Answer;
-use waypost::access::Grant;
 use waypost::app::{App, Call, Who};
+use waypost::serving::access::Grant;
 
 /// How long pending answers may still be written after the client closed its end.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(700);

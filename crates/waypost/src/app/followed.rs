@@ -8,8 +8,8 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, Stamp};
 
-use crate::place::{Location, Place};
-use crate::session::{Session, settings_of};
+use crate::app::session::{Session, settings_of};
+use crate::machine::place::{Location, Place};
 
 /// The place of a server. Clones of it share one state.
 #[derive(Clone)]

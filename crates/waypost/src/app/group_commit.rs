@@ -24,15 +24,15 @@ use super::metrics::{self, Measure};
 use super::readers::{self, Readers};
 use super::writer::{OnWritten, Writer};
 use super::{AppContext, AppEntry, Call, Reply, Respond, Who};
-use crate::access::{Grant, Role};
-use crate::challenge::Challenge;
-use crate::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
-use crate::jobs;
-use crate::origin::Origin;
-use crate::place::{Location, Place};
-use crate::session::Session;
-use crate::steps::Steps;
-use crate::system::SystemEntropy;
+use crate::app::origin::Origin;
+use crate::app::session::Session;
+use crate::app::steps::Steps;
+use crate::machine::environment::{WAYPOST_ACTOR, WAYPOST_AGENT, WAYPOST_DB};
+use crate::machine::place::{Location, Place};
+use crate::machine::system::SystemEntropy;
+use crate::serving::access::{Grant, Role};
+use crate::serving::challenge::Challenge;
+use crate::work::jobs;
 
 /// Runs operations of many clients.
 pub(super) struct GroupCommit {

@@ -6,7 +6,7 @@ use waypost_core::model::WorkspaceStatus;
 use waypost_core::op::{JobView, ListJobs, ListWorkspaces, ShowWorkStatus};
 use waypost_core::{Error, Result};
 
-use crate::session::Session;
+use crate::app::session::Session;
 
 /// How many of the latest jobs the metrics include.
 const MAX_COUNTED_JOBS: u32 = 1000;

@@ -5,12 +5,19 @@
 //! with the same steps through [`Session::call`]. Two executors run operations of the store: `one_process` one call at a time,
 //! `group_commit` many at once, for a server.
 
+pub mod candidates;
 mod followed;
 mod group_commit;
+pub(crate) mod idempotency;
+pub mod lazy_session;
 mod metrics;
 mod one_process;
+pub mod operation;
+pub mod origin;
 mod pages;
 mod readers;
+pub mod session;
+pub mod steps;
 mod writer;
 
 use std::collections::HashMap;
@@ -24,19 +31,18 @@ use waypost_core::nearest::nearest;
 use waypost_core::op::{self, AnyAnswer, Description, Effect, EventList, ListEvents, Operation as _, OperationEntry};
 use waypost_core::{Error, Result};
 
-use crate::access::Grant;
-use crate::challenge::Challenge;
-use crate::idempotency;
-use crate::jobs;
+use crate::app::origin::Origin;
+use crate::app::session::Session;
+use crate::machine::place::Place;
 use crate::ops;
-use crate::origin::Origin;
-use crate::place::Place;
-use crate::session::Session;
+use crate::serving::access::Grant;
+use crate::serving::challenge::Challenge;
+use crate::work::jobs;
 use group_commit::GroupCommit;
 use one_process::OneProcess;
 use pages::Page;
 
-pub use crate::operation::{AppContext, AppEntry, AppOperation, Reply, Who};
+pub use crate::app::operation::{AppContext, AppEntry, AppOperation, Reply, Who};
 pub use metrics::Measure;
 
 /// A call of an operation.
@@ -113,7 +119,7 @@ pub fn unknown_operation(name: &str) -> Error {
 /// use serde_json::json;
 /// use waypost::app::{App, Who};
 /// use waypost::op::{ListTasks, decode};
-/// use waypost::place::Place;
+/// use waypost::machine::place::Place;
 ///
 /// # let dir = waypost_testkit::temp_dir();
 /// # let repository = dir.path();
@@ -377,7 +383,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::access::Role;
+    use crate::serving::access::Role;
     use waypost_core::op::Verb;
 
     /// Writes that agents may make. Others are for people: to answer, approve, remove, and move between stores. These

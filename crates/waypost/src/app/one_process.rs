@@ -8,9 +8,9 @@ use waypost_core::op::{Heartbeat, ListLeases, OperationEntry};
 use waypost_core::{Kind, Result};
 
 use super::{Call, Reply, Who, lock};
-use crate::denied;
-use crate::place::{Place, StoreChoice};
-use crate::session::Session;
+use crate::app::session::Session;
+use crate::machine::denied;
+use crate::machine::place::{Place, StoreChoice};
 
 /// Runs operations in one session.
 pub(super) struct OneProcess {

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use waypost_core::op::{Description, Effect};
 
 use super::{Call, Found, Reply, Respond, operations};
-use crate::access::Role;
+use crate::serving::access::Role;
 
 /// Maximum number of entries in a list for callers without all rights.
 const MAX_PAGE: usize = 1_000;

@@ -11,7 +11,7 @@ use waypost_core::{Error, Kind, Result};
 use waypost_workspace::surroundings::inherited;
 
 use super::followed::{Followed, Open};
-use crate::session::Session;
+use crate::app::session::Session;
 
 /// Concurrent readers. SQLite's readers do not block each other; more threads than cores would not help.
 pub(super) const READER_THREADS: usize = 4;
@@ -182,7 +182,7 @@ mod tests {
     use waypost_testkit::Sandbox;
 
     use super::*;
-    use crate::place::{Place, Request};
+    use crate::machine::place::{Place, Request};
 
     /// Returns the readers of a new store.
     fn readers(sandbox: &Sandbox) -> Readers {

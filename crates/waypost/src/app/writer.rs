@@ -19,7 +19,7 @@ use waypost_core::{Error, Kind, Result};
 use super::followed::{Followed, Open};
 use super::metrics::Measure;
 use super::readers::{catch_panic, no_answer_error, open, overloaded_error, spawn};
-use crate::system::SystemEntropy;
+use crate::machine::system::SystemEntropy;
 
 /// Maximum queued requests.
 const MAX_QUEUED: usize = 1_024;

@@ -17,8 +17,8 @@ use waypost_import::Note;
 use waypost_import::issues::{self, Imported};
 use waypost_ledger::{Filter, Index, IndexedIssue, Sort};
 
-use crate::ledger::{Ledger, Transaction};
-use crate::merge_driver::ensure_driver;
+use crate::issues::ledger::{Ledger, Transaction};
+use crate::issues::merge_driver::ensure_driver;
 use crate::ops::issue::IssueContext;
 
 pub use sources::{project, sources};

@@ -11,8 +11,8 @@ use waypost_import::Note;
 use waypost_import::workflows::{agentdb, caw, langgraph, pedrocli, read_rows, to_json};
 use waypost_store::{foreign, postgres};
 
-use crate::place::expand;
-use crate::session::Session;
+use crate::app::session::Session;
+use crate::machine::place::expand;
 
 /// Larger files are refused, because all rows are read into memory.
 const MAX_FILE_BYTES: u64 = 512 * 1024 * 1024;

@@ -8,8 +8,8 @@ use waypost_import::issues::{Format, Source, vibe_kanban};
 use waypost_store::foreign;
 use waypost_workspace::{Checkout, detect, surroundings};
 
-use crate::environment::Variables;
-use crate::place::vcs_environment;
+use crate::machine::environment::Variables;
+use crate::machine::place::vcs_environment;
 
 /// Paths of the tools' files below a project.
 const TASKMASTER: &[&str] = &[".taskmaster/tasks/tasks.json", "tasks/tasks.json", "tasks.json"];

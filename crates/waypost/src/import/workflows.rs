@@ -12,12 +12,12 @@ use waypost_import::workflows::{ImportContext, Imported, ImportedTemplate, agent
 use waypost_workspace::repository_id as stored_id;
 
 use super::program_sources::{self, Source};
-use crate::config::{self, Layer, ValueKind, key_named};
-use crate::place::expand;
-use crate::repos::Repo;
-use crate::session::Session;
-use crate::system::SystemEntropy;
-use crate::transfer::{self, Moved};
+use crate::app::session::Session;
+use crate::issues::repos::Repo;
+use crate::machine::config::{self, Layer, ValueKind, key_named};
+use crate::machine::place::expand;
+use crate::machine::system::SystemEntropy;
+use crate::work::transfer::{self, Moved};
 
 pub use super::program_sources::{Program, detect};
 

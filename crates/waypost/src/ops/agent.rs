@@ -9,9 +9,9 @@ use waypost_core::work::context::Context;
 use waypost_ledger::{Index, Summary};
 
 use super::issue::read_index;
-use crate::claims;
-use crate::ledger::Ledger;
-use crate::operation::{AppContext, AppEntry, AppOperation};
+use crate::app::operation::{AppContext, AppEntry, AppOperation};
+use crate::issues::claims;
+use crate::issues::ledger::Ledger;
 
 /// All operations on agents outside the store.
 pub static TABLE: &[AppEntry] = &[AppEntry::of::<Prime>()];

@@ -14,8 +14,8 @@ use waypost_core::{Error, Kind, Result};
 use waypost_ledger::Index;
 
 use super::issue::IssueContext;
-use crate::operation::{AppContext, AppEntry, AppOperation};
-use crate::session::Session;
+use crate::app::operation::{AppContext, AppEntry, AppOperation};
+use crate::app::session::Session;
 
 /// All operations on graphs.
 pub static TABLE: &[AppEntry] = &[AppEntry::of::<ShowGraph>()];

@@ -10,13 +10,13 @@ use waypost_core::op::{Access, AddJobRecord, Effect, JobAccess, JobView, Operati
 use waypost_core::{Error, Result};
 use waypost_workspace::{job_log, jobs as processes};
 
-use crate::idempotency;
-use crate::jobs::{self, LogPlace, Request, Settings};
-use crate::operation::{AppContext, AppEntry, AppOperation};
-use crate::references;
-use crate::session::Session;
-use crate::tokens::hash;
-use crate::workspaces;
+use crate::app::idempotency;
+use crate::app::operation::{AppContext, AppEntry, AppOperation};
+use crate::app::session::Session;
+use crate::serving::tokens::hash;
+use crate::work::jobs::{self, LogPlace, Request, Settings};
+use crate::work::references;
+use crate::work::workspaces;
 
 /// Default size of a part of a log.
 const DEFAULT_LOG_BYTES: u64 = 64 * 1024;

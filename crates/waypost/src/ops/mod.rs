@@ -9,7 +9,7 @@ pub mod job;
 pub mod status;
 pub mod workspace;
 
-use crate::operation::AppEntry;
+use crate::app::operation::AppEntry;
 
 /// Returns all operations of the application.
 pub fn all() -> impl Iterator<Item = &'static AppEntry> {

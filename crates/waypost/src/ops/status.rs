@@ -7,13 +7,13 @@ use waypost_core::model::{Event, EventQuery};
 use waypost_core::op::{Effect, JobView, ListEvents, ListJobs, Operation, ShowWorkStatus, WorkStatus};
 use waypost_core::{Error, Result};
 
-use crate::claims;
-use crate::ledger::Ledger;
-use crate::operation::{AppContext, AppEntry, AppOperation};
-use crate::place::StoreChoice;
-use crate::references;
-use crate::session::Session;
-use crate::survey::{Surveyed, survey};
+use crate::app::operation::{AppContext, AppEntry, AppOperation};
+use crate::app::session::Session;
+use crate::issues::claims;
+use crate::issues::ledger::Ledger;
+use crate::machine::place::StoreChoice;
+use crate::work::references;
+use crate::work::survey::{Surveyed, survey};
 
 /// All operations on the whole store.
 pub static TABLE: &[AppEntry] = &[AppEntry::of::<ShowStatus>()];

@@ -7,9 +7,9 @@ use waypost_core::model::{Workspace, WorkspaceStatus};
 use waypost_core::op::{Access, Effect, JobAccess, Operation, ShowWorkspace};
 use waypost_core::{Error, Result, path_text};
 
-use crate::operation::{AppContext, AppEntry, AppOperation};
-use crate::session::Session;
-use crate::workspaces::{self, Force};
+use crate::app::operation::{AppContext, AppEntry, AppOperation};
+use crate::app::session::Session;
+use crate::work::workspaces::{self, Force};
 
 /// All operations on workspaces outside the store.
 pub static TABLE: &[AppEntry] = &[

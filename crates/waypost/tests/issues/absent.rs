@@ -1,8 +1,9 @@
 //! Ledgers whose content is not in the tree: sparse checkouts, Git LFS, files without a record.
 
 use serde_json::json;
-use waypost::sync::{Options, Push, sync};
-use waypost::{Kind, merge_driver};
+use waypost::Kind;
+use waypost::issues::merge_driver;
+use waypost::issues::sync::{Options, Push, sync};
 
 use crate::desk::{Desk, LEDGER, refusal};
 

@@ -1,7 +1,7 @@
 //! The layers of the configuration, and what a repository may say in it.
 
 use waypost::Kind;
-use waypost::config::{Layer, Setting, key_named};
+use waypost::machine::config::{Layer, Setting, key_named};
 
 use crate::desk::{Desk, message_and_hints, refusal};
 

@@ -1,7 +1,8 @@
 //! What people may write who do not maintain a project.
 
 use serde_json::{Value, json};
-use waypost::{Kind, forks};
+use waypost::Kind;
+use waypost::issues::forks;
 
 use crate::desk::{Desk, LEDGER, contributor, id, message_and_hints, plan_apart, refusal};
 
@@ -85,13 +86,13 @@ fn a_fork_is_noted_once_and_its_issues_are_hidden_until_a_person_chooses() {
         assert!(!notes(&desk, "list_issues", json!({})));
         assert_eq!(desk.list(json!({})).len(), 1);
         let synced = desk.changing(|cx| {
-            let options = waypost::sync::Options {
-                push: waypost::sync::push(&cx.place),
+            let options = waypost::issues::sync::Options {
+                push: waypost::issues::sync::push(&cx.place),
                 dry_run: false,
                 timeout: None,
                 accept_growth: false,
             };
-            waypost::sync::sync(&cx.ledger.repos()[0], &cx.place.variables, options, &|_| ())
+            waypost::issues::sync::sync(&cx.ledger.repos()[0], &cx.place.variables, options, &|_| ())
         });
         let said = refusal(Kind::Refused, synced);
         assert!(said.contains("you have not chosen"), "{said}");

@@ -5,16 +5,17 @@ use std::path::{Path, PathBuf};
 use std::rc::Rc;
 
 use serde_json::{Value, json};
+use waypost::app::lazy_session::LazySession;
+use waypost::app::session::{Session, Warnings};
 use waypost::app::{App, Reply, Who};
-use waypost::config::{self, Layer, Value as Setting, key_named};
-use waypost::environment::Variables;
-use waypost::lazy_session::LazySession;
-use waypost::ledger::{Change, Record};
+use waypost::issues::forks;
+use waypost::issues::ledger::{Change, Record};
+use waypost::machine::config::{self, Layer, Value as Setting, key_named};
+use waypost::machine::environment::Variables;
+use waypost::machine::place::{Place, Request, Scope};
 use waypost::ops::issue::batch::decode_line;
 use waypost::ops::issue::{Changed, IssueContext};
-use waypost::place::{Place, Request, Scope};
-use waypost::session::{Session, Warnings};
-use waypost::{Error, Kind, Result, forks};
+use waypost::{Error, Kind, Result};
 use waypost_testkit::Sandbox;
 use waypost_workspace::surroundings::{Stream, Surroundings};
 

@@ -1,8 +1,8 @@
 //! The homes of a ledger: the main worktree, each worktree, and a branch of its own.
 
 use serde_json::json;
-use waypost::homes::{MovedHome, change_home};
-use waypost::place::LedgerHome;
+use waypost::issues::homes::{MovedHome, change_home};
+use waypost::machine::place::LedgerHome;
 
 use crate::desk::{Desk, LEDGER};
 

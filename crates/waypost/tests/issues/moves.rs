@@ -1,7 +1,7 @@
 //! Issues that move from one ledger to another.
 
 use serde_json::json;
-use waypost::move_issues::{Which, migrate};
+use waypost::issues::move_issues::{Which, migrate};
 use waypost::{Kind, Result};
 
 use crate::desk::{Desk, LEDGER, comments, contributor, refusal};

@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use serde_json::json;
 use waypost::Kind;
+use waypost::machine::place::{Location, Scope, StoreChoice};
 use waypost::op::ListWorktrees;
-use waypost::place::{Location, Scope, StoreChoice};
 use waypost_testkit::{Sandbox, unavailable};
 
 use crate::desk::{Desk, refusal};
@@ -191,7 +191,7 @@ fn an_unset_home_stops_only_what_needs_it() {
     let desk = Desk::new().with_variable("HOME", "");
     assert!(desk.place().unwrap().home.is_none());
     // Without it, no private directory could be told from one that a stranger made.
-    let open = |desk: &Desk| desk.enter(|place| waypost::session::Session::open(place).map(drop));
+    let open = |desk: &Desk| desk.enter(|place| waypost::app::session::Session::open(place).map(drop));
     for desk in [&desk, &desk.with_scope(Scope::Global)] {
         let said = refusal(Kind::Invalid, open(desk));
         assert!(said.contains("WAYPOST_HOME"), "{said}");

@@ -4,11 +4,11 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 use serde_json::json;
-use waypost::config::Layer;
 use waypost::import::workflows::{Outcome, Program, Request, import};
+use waypost::machine::config::Layer;
+use waypost::machine::place::Scope;
 use waypost::model::{CheckpointKind, TaskStatus, WorkflowQuery, WorkflowStatus};
 use waypost::op::{self, CheckpointList, ListCheckpoints, ListInbox, ShowWorkflow, WorkflowPage};
-use waypost::place::Scope;
 use waypost::{Kind, Result};
 use waypost_testkit::Postgres;
 
@@ -75,7 +75,7 @@ fn try_taking(desk: &Desk, program: Program, source: &Path, threads: &[&str]) ->
     let threads: Vec<String> = threads.iter().map(|&thread| thread.to_owned()).collect();
     desk.enter(|place| {
         let request = Request { program, source, threads: &threads, update: false, dry_run: false };
-        import(&mut waypost::session::Session::create(place)?, request)
+        import(&mut waypost::app::session::Session::create(place)?, request)
     })
 }
 
@@ -118,7 +118,7 @@ fn a_caw_database_becomes_workflows_and_skipped_records_are_listed() {
     let before = std::fs::read(&file).unwrap();
     assert_eq!(take_dry(&desk, Program::Caw, &file).added.len(), 3);
     let outcome = take(&desk, Program::Caw, &file);
-    let sum = |count: fn(&waypost::transfer::Moved) -> usize| outcome.added.iter().map(count).sum::<usize>();
+    let sum = |count: fn(&waypost::work::transfer::Moved) -> usize| outcome.added.iter().map(count).sum::<usize>();
     assert_eq!((outcome.added.len(), sum(|one| one.tasks), sum(|one| one.checkpoints)), (3, 5, 3));
     assert!(outcome.skipped.is_empty() && outcome.repositories.is_empty() && outcome.templates.is_empty());
     assert_eq!((outcome.settings.len(), outcome.notes.len()), (0, 9));
@@ -414,7 +414,7 @@ fn langgraph_threads_become_workflows_with_their_checkpoints() {
     let file = database(&desk, "threads.db", LANGGRAPH);
     let before = std::fs::read(&file).unwrap();
     let outcome = take(&desk, Program::Langgraph, &file);
-    let sum = |count: fn(&waypost::transfer::Moved) -> usize| outcome.added.iter().map(count).sum::<usize>();
+    let sum = |count: fn(&waypost::work::transfer::Moved) -> usize| outcome.added.iter().map(count).sum::<usize>();
     assert_eq!((outcome.added.len(), sum(|one| one.tasks), sum(|one| one.checkpoints)), (2, 2, 7));
     assert_eq!((outcome.skipped.len(), outcome.notes.len()), (0, 0));
     assert!(take(&desk, Program::Langgraph, &file).added.is_empty());

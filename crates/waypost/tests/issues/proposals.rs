@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 use waypost::Kind;
-use waypost::proposals::{Outcome, merge_answered_proposals};
-use waypost::sync::{Options, fetch_project, push, sync, timeout};
+use waypost::issues::proposals::{Outcome, merge_answered_proposals};
+use waypost::issues::sync::{Options, fetch_project, push, sync, timeout};
 
 use crate::desk::{Desk, LEDGER, comments, contributor, maintainer, plan_apart};
 

@@ -1,7 +1,7 @@
 //! Closed issues leave the ledger and stay in version control.
 
 use serde_json::json;
-use waypost::prune::{Plan, Pruned, prune};
+use waypost::issues::prune::{Plan, Pruned, prune};
 use waypost::{Kind, Result};
 use waypost_core::ledger::issue::parse_time_ago;
 

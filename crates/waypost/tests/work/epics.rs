@@ -1,11 +1,11 @@
 //! Plans made from issues: an epic gives a workflow of its open parts.
 
 use serde_json::{Value, json};
-use waypost::epics::{self, FromIssue};
-use waypost::lazy_session::LazySession;
+use waypost::app::lazy_session::LazySession;
+use waypost::app::session::Warnings;
+use waypost::issues::epics::{self, FromIssue};
 use waypost::op::AddWorkflow;
 use waypost::ops::issue::IssueContext;
-use waypost::session::Warnings;
 use waypost::{Kind, Result};
 
 use crate::harness::{Office, PERSON, list, text, workflow};

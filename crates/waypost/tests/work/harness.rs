@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, Ordering};
 
 use serde_json::{Value, json};
-use waypost::access::Grant;
+use waypost::app::session::Session;
 use waypost::app::{App, Call, Reply, Who};
-use waypost::environment::Variables;
+use waypost::machine::environment::Variables;
+use waypost::machine::place::{Place, Request, Scope};
 use waypost::op::AddWorkflow;
-use waypost::place::{Place, Request, Scope};
-use waypost::session::Session;
-use waypost::tokens::{TokenRequest, Tokens};
+use waypost::serving::access::Grant;
+use waypost::serving::tokens::{TokenRequest, Tokens};
 use waypost::{Error, Kind, Result};
 use waypost_core::work::plan::Plan;
 use waypost_testkit::Sandbox;

@@ -1,8 +1,8 @@
 //! Tasks and leases that stand for issues: what happens in the store reaches the ledger once.
 
 use serde_json::{Value, json};
+use waypost::machine::system::SystemEntropy;
 use waypost::op::FinishTask;
-use waypost::system::SystemEntropy;
 use waypost_core::engine;
 
 use crate::harness::{Office, PERSON, call, data};

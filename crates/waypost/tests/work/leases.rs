@@ -1,7 +1,7 @@
 //! Leases as the configuration of a repository limits them.
 
 use serde_json::{Value, json};
-use waypost::place::{Place, Request};
+use waypost::machine::place::{Place, Request};
 
 use crate::harness::{Office, data};
 

@@ -4,10 +4,10 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde_json::json;
+use waypost::app::session::Session;
+use waypost::machine::place::Place;
 use waypost::op::{AddRepository, AddWorkflow, ClaimTask, FinishTask, ShowTask, ShowWorkflow, decode};
-use waypost::place::Place;
-use waypost::session::Session;
-use waypost::transfer::{self, Move, Moved, Outcome};
+use waypost::work::transfer::{self, Move, Moved, Outcome};
 use waypost::{Kind, Result};
 use waypost_core::work::plan::{Plan, PlannedTask};
 

@@ -3,8 +3,8 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use waypost::environment::Variables;
-use waypost::place::{Location, Place, Request, Scope};
+use waypost::machine::environment::Variables;
+use waypost::machine::place::{Location, Place, Request, Scope};
 use waypost::{Error, Kind};
 
 use crate::harness::Office;

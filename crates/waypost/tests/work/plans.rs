@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 use waypost::op::AddWorkflow;
-use waypost::{Kind, Result, plans};
+use waypost::work::plans;
+use waypost::{Kind, Result};
 use waypost_core::work::view::WorkflowView;
 
 use crate::harness::{Office, PERSON, list, workflow};

@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use serde_json::{Value, json};
 use waypost::Kind;
-use waypost::place::Place;
-use waypost::references::{self, Unknown};
+use waypost::machine::place::Place;
+use waypost::work::references::{self, Unknown};
 
 use crate::harness::{Office, PERSON, call, data, list, names, open, refused, text, workflow};
 

@@ -1,8 +1,9 @@
 //! Removal of old records from a store on disk.
 
 use serde_json::{Value, json};
+use waypost::Kind;
 use waypost::op::{Maintenance, RecordMaintenance};
-use waypost::{Kind, retention};
+use waypost::work::retention;
 
 use crate::harness::{Office, PERSON, list, text, workflow};
 

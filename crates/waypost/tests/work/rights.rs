@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 use waypost::Kind;
-use waypost::access::Grant;
 use waypost::app::Call;
-use waypost::origin::Origin;
+use waypost::app::origin::Origin;
+use waypost::serving::access::Grant;
 
 use crate::harness::{Desk, Office, PERSON, list, text, workflow};
 

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use serde_json::json;
 use waypost::Kind;
+use waypost::app::session::Session;
+use waypost::machine::place::Place;
 use waypost::op::{Maintenance, RecordMaintenance};
-use waypost::place::Place;
-use waypost::session::Session;
 
 use crate::harness::{Office, PERSON, data, open};
 
@@ -91,7 +91,7 @@ fn a_store_deleted_between_calls_is_created_again_only_on_request() {
     }
     let Err(error) = Session::open(place.clone()) else { panic!("the store was created again") };
     assert!(error.kind() == Kind::Unavailable && error.to_string().ends_with("was here, and is gone"), "{error}");
-    waypost::stores::forget(&place).unwrap();
+    waypost::machine::stores::forget(&place).unwrap();
     assert_eq!(events(&place), 2);
     assert_eq!(open(&place, "ann").worktree().id, id, "the worktree keeps its id");
 }

@@ -5,9 +5,9 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 
 use serde_json::{Value, json};
+use waypost::machine::place::Place;
 use waypost::op::{ApplyTemplate, TemplateContent};
-use waypost::place::Place;
-use waypost::templates;
+use waypost::work::templates;
 use waypost::{Error, Kind, Result};
 use waypost_core::work::view::WorkflowView;
 

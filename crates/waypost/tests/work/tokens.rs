@@ -3,8 +3,8 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use waypost::Kind;
-use waypost::access::Role;
-use waypost::tokens::{TokenRequest, Tokens};
+use waypost::serving::access::Role;
+use waypost::serving::tokens::{TokenRequest, Tokens};
 
 use crate::harness::Office;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use waypost::op::{Maintenance, RecordMaintenance};
-use waypost::survey::{State, Surveyed, find, survey};
+use waypost::work::survey::{State, Surveyed, find, survey};
 
 use crate::harness::{Office, PERSON, data, list, open};
 

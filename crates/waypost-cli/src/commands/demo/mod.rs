@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use waypost::environment::Variables;
-use waypost::place::{Place, Request};
-use waypost::session::Session;
-use waypost::signals::ShutdownSignal;
-use waypost::tokens::random_hex;
+use waypost::app::session::Session;
+use waypost::machine::environment::Variables;
+use waypost::machine::place::{Place, Request};
+use waypost::machine::signals::ShutdownSignal;
+use waypost::serving::tokens::random_hex;
 use waypost_core::op::ListJobs;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, remove_tree, replace};

@@ -10,9 +10,9 @@ use waypost_workspace::workspaces::Merged;
 
 use crate::CommandContext;
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, header, styled};
-use waypost::jobs;
-use waypost::session::Session;
-use waypost::workspaces;
+use waypost::app::session::Session;
+use waypost::work::jobs;
+use waypost::work::workspaces;
 
 /// Push the work of a workspace to the repository's remote
 ///

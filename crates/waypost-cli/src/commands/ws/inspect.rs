@@ -13,10 +13,10 @@ use waypost_core::{Error, Result, path_text};
 use crate::CommandContext;
 use crate::places::{PlaceColumns, describe_worktree};
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, cell_keeping_end, header, number, styled};
-use waypost::bytes;
+use waypost::app::session::Session;
+use waypost::machine::bytes;
 use waypost::ops::workspace::ShowDiff;
-use waypost::session::Session;
-use waypost::workspaces::{self, Examined, UserWorkspaces};
+use waypost::work::workspaces::{self, Examined, UserWorkspaces};
 
 /// List workspaces
 #[derive(clap::Args)]

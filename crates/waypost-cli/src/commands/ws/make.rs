@@ -8,8 +8,8 @@ use waypost_core::words::count;
 use waypost_core::{Error, Result};
 
 use crate::CommandContext;
-use waypost::session::Session;
-use waypost::workspaces::{self, WorkspaceRequest};
+use waypost::app::session::Session;
+use waypost::work::workspaces::{self, WorkspaceRequest};
 
 /// Create a workspace without a job
 #[derive(clap::Args)]

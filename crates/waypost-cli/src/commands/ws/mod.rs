@@ -13,9 +13,9 @@ use waypost_core::{Error, Result};
 pub(crate) use deliver::{DeliveryArgs, deliver};
 
 use crate::CommandContext;
-use waypost::bytes;
-use waypost::jobs;
-use waypost::workspaces::UserWorkspaces;
+use waypost::machine::bytes;
+use waypost::work::jobs;
+use waypost::work::workspaces::UserWorkspaces;
 
 /// Create, list, save and remove the workspaces of jobs
 ///

@@ -11,7 +11,7 @@ use super::parse_bytes;
 use crate::CommandContext;
 use crate::spans::parse_duration;
 use crate::ui::{DIM, GOOD, WARN, cell, cell_keeping_end, header, prose, styled};
-use waypost::workspaces::{self, Examined, Force, Reach, Rules, UserWorkspaces};
+use waypost::work::workspaces::{self, Examined, Force, Reach, Rules, UserWorkspaces};
 
 /// Remove a workspace
 ///

@@ -9,10 +9,10 @@ use waypost_workspace::workspaces::Name;
 
 use crate::CommandContext;
 use crate::ui::{DIM, cell, cell_keeping_end, header, number, styled};
-use waypost::bytes;
-use waypost::place::Place;
-use waypost::session::Session;
-use waypost::workspaces::{self, UserWorkspaces, WorkspaceRequest};
+use waypost::app::session::Session;
+use waypost::machine::bytes;
+use waypost::machine::place::Place;
+use waypost::work::workspaces::{self, UserWorkspaces, WorkspaceRequest};
 
 /// List everything that was saved of this repository, or delete some of it
 ///

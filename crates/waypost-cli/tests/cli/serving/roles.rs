@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use rusqlite::backup::Backup;
 use serde_json::{Value, json};
-use waypost::tokens;
+use waypost::serving::tokens;
 use waypost_core::op::Effect;
 
 use super::rights::call;

@@ -6,9 +6,9 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use serde_json::Value;
-use waypost::environment::Variables;
-use waypost::place::{Place, Request};
-use waypost::session::Session;
+use waypost::app::session::Session;
+use waypost::machine::environment::Variables;
+use waypost::machine::place::{Place, Request};
 use waypost_testkit::{Run, Sandbox};
 
 use crate::support::sandbox;

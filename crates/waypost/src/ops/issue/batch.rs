@@ -17,7 +17,7 @@ use super::changes::{
     AddComment, AddDependency, AddIssue, ClaimIssue, CloseIssue, ReleaseIssue, RemoveDependency, RemoveIssue,
     ReopenIssue, UpdateIssue,
 };
-use crate::ledger::Change;
+use crate::issues::ledger::Change;
 
 /// The operations that a line may contain.
 static VERBS: [Verb; 10] = [
@@ -193,7 +193,7 @@ mod tests {
 
     use super::super::TABLE;
     use super::*;
-    use crate::ledger::New;
+    use crate::issues::ledger::New;
 
     /// Operations that change issues but cannot be lines of a batch, each with the reason.
     const WITHOUT_VERB: &[(&str, &str)] = &[

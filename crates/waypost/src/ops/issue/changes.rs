@@ -11,7 +11,7 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Result};
 
 use super::{IssueChange, IssueContext, IssueOperation, IssueRecord};
-use crate::ledger::{Change, Edit, New};
+use crate::issues::ledger::{Change, Edit, New};
 
 /// Fields of an issue.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]

@@ -28,14 +28,14 @@ use waypost_core::time::Timestamp;
 use waypost_core::{Error, Kind, Result, path_text, words};
 use waypost_ledger::{Index, Position, Summary, Window};
 
-use crate::claims::{self, Held};
-use crate::lazy_session::LazySession;
-use crate::ledger::{Applied, Change, Ledger};
-use crate::merge_driver::ensure_driver;
-use crate::operation::{AppContext, AppEntry, AppOperation};
-use crate::place::Place;
-use crate::prune::prune_large;
-use crate::session::Warnings;
+use crate::app::lazy_session::LazySession;
+use crate::app::operation::{AppContext, AppEntry, AppOperation};
+use crate::app::session::Warnings;
+use crate::issues::claims::{self, Held};
+use crate::issues::ledger::{Applied, Change, Ledger};
+use crate::issues::merge_driver::ensure_driver;
+use crate::issues::prune::prune_large;
+use crate::machine::place::Place;
 use changes::{
     AddComment, AddDependency, AddIssue, ClaimIssue, CloseIssue, ReleaseIssue, RemoveDependency, RemoveIssue,
     ReopenIssue, UpdateIssue,
@@ -619,7 +619,7 @@ mod tests {
     fn operations_cover_the_life_of_an_issue() {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
-        let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
+        let place = crate::issues::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
         let run = |name: &str, arguments: Value| run_named(name, &place, &arguments, None);
         let id = |answer: &Value| answer["id"].as_str().unwrap().to_owned();
 
@@ -668,7 +668,7 @@ mod tests {
     fn operations_on_an_issue_that_another_agent_holds_are_refused() {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
-        let place = crate::ledger::place_of(dir.path(), None).unwrap();
+        let place = crate::issues::ledger::place_of(dir.path(), None).unwrap();
         let run = |agent: &str, name: &str, arguments: Value| {
             run_named(name, &place.used_by(agent, Some(agent)), &arguments, None)
         };
@@ -697,7 +697,7 @@ mod tests {
     fn additions_with_a_key_are_idempotent_without_a_saved_answer() {
         let dir = waypost_testkit::temp_dir();
         std::fs::create_dir(dir.path().join(".waypost")).unwrap();
-        let place = crate::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
+        let place = crate::issues::ledger::place_of(dir.path(), None).unwrap().used_by("ann", Some("ann"));
         let run = |name: &str, arguments: Value, key: &str| run_named(name, &place, &arguments, Some(key)).unwrap();
         let add = |title: &str, key: &str| run("add_issue", json!({ "title": title }), key);
         let first = add("Lay the base", "k1");

@@ -7,8 +7,8 @@ use waypost_core::op::{Effect, Operation};
 use waypost_core::{Error, Kind, Result};
 
 use super::{IssueContext, IssueOperation, IssueRecord};
-use crate::proposals;
-use crate::repos::Repos;
+use crate::issues::proposals;
+use crate::issues::repos::Repos;
 
 impl IssueContext {
     /// Finds the repository of a proposal, the current one by default and as `upstream`, unless another one has that name.

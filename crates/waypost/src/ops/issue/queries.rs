@@ -11,7 +11,7 @@ use waypost_ledger::{Field, Filter, Index, MAX_SEARCH, Order, Position, Range, S
 
 use super::budget::fit;
 use super::{IssueContext, IssueList, IssueOperation, IssueQuery, IssueRecord, Selector};
-use crate::claims;
+use crate::issues::claims;
 
 /// The values of the filter on visibility.
 const VISIBILITIES: &[&str] = &["local", "proposed", "canonical"];
