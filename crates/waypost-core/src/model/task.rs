@@ -2,8 +2,9 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 
+use super::Workflow;
 use super::text_enum::text_enum;
 use crate::error::{Error, Result};
 use crate::id::{AgentId, RepositoryId, TaskId, WorkflowId, WorkspaceId, WorktreeId};
@@ -160,7 +161,56 @@ pub struct Progress<'a> {
     pub due_at: Option<Timestamp>,
 }
 
+/// How often a task is attempted, unless its plan says otherwise.
+const DEFAULT_MAX_ATTEMPTS: u32 = 3;
+/// The priority of a task whose plan names none.
+const DEFAULT_PRIORITY: u32 = 2;
+
 impl Task {
+    /// Returns a task of a workflow that is not started and has only a name.
+    pub fn new(id: TaskId, workflow: &Workflow, name: String, sequence: u32, now: Timestamp) -> Task {
+        Task {
+            id,
+            workflow_id: workflow.id.clone(),
+            name,
+            description: String::new(),
+            status: TaskStatus::Pending,
+            sequence,
+            parallel_group: None,
+            priority: DEFAULT_PRIORITY,
+            plan: json!({}),
+            acceptance: Vec::new(),
+            context: json!({}),
+            context_from: Vec::new(),
+            capabilities: Vec::new(),
+            files: Vec::new(),
+            repository_id: None,
+            base: None,
+            workspace_id: None,
+            issue: None,
+            assignee: None,
+            attempts: 0,
+            max_attempts: DEFAULT_MAX_ATTEMPTS,
+            backoff_ms: 0,
+            queue_timeout_ms: None,
+            run_timeout_ms: None,
+            stall_timeout_ms: None,
+            needs_evidence: false,
+            outcome: None,
+            evidence: None,
+            error: None,
+            question: None,
+            answer: None,
+            worktree_id: workflow.worktree_id.clone(),
+            created_at: now,
+            updated_at: now,
+            queued_at: now,
+            started_at: None,
+            finished_at: None,
+            due_at: None,
+        }
+    }
+
     /// Returns the fields that change while an agent works on it.
     pub fn progress(&self) -> Progress<'_> {
         Progress {

@@ -11,7 +11,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{RepositoryId, TaskId};
 use crate::ledger::cycle;
-use crate::model::{Dependency, DependencyKind, Task, TaskStatus, Workflow, WorkflowStatus, kind};
+use crate::model::{Dependency, DependencyKind, Task, Workflow, WorkflowStatus, kind};
 use crate::nearest;
 use crate::time::parse_duration_ms;
 use crate::tree;
@@ -127,9 +127,6 @@ const FIELDS: &[&str] = &[
     "stall_timeout",
     "needs_evidence",
 ];
-
-/// Default maximum number of attempts.
-const DEFAULT_MAX_ATTEMPTS: u32 = 3;
 
 /// Reads `"a"` as `["a"]`.
 fn one_or_many<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
@@ -447,17 +444,12 @@ impl Graph {
 pub(crate) fn task(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &PlannedTask, sequence: u32) -> Result<Task> {
     let repository_id = repository(cx, workflow, planned)?;
     let p = planned.clone();
-    let queue_timeout = p.queue_timeout;
     let object = |value: Value| if value.is_null() { json!({}) } else { value };
+    let fresh = Task::new(TaskId::generate(cx.entropy), workflow, p.name, sequence, cx.now);
     Ok(Task {
-        id: TaskId::generate(cx.entropy),
-        workflow_id: workflow.id.clone(),
-        name: p.name,
         description: p.description,
-        status: TaskStatus::Pending,
-        sequence,
         parallel_group: p.parallel_group,
-        priority: p.priority.unwrap_or(2),
+        priority: p.priority.unwrap_or(fresh.priority),
         plan: object(p.plan),
         acceptance: p.acceptance,
         context: object(p.context),
@@ -466,28 +458,15 @@ pub(crate) fn task(cx: &mut OpContext<'_>, workflow: &Workflow, planned: &Planne
         files: p.files,
         repository_id,
         base: p.base,
-        workspace_id: None,
         issue: p.issue,
-        assignee: None,
-        attempts: 0,
-        max_attempts: p.max_attempts.unwrap_or(DEFAULT_MAX_ATTEMPTS),
+        max_attempts: p.max_attempts.unwrap_or(fresh.max_attempts),
         backoff_ms: p.backoff.unwrap_or(0),
         queue_timeout_ms: p.queue_timeout,
         run_timeout_ms: p.timeout,
         stall_timeout_ms: p.stall_timeout,
         needs_evidence: p.needs_evidence,
-        outcome: None,
-        evidence: None,
-        error: None,
-        question: None,
-        answer: None,
-        worktree_id: workflow.worktree_id.clone(),
-        created_at: cx.now,
-        updated_at: cx.now,
-        queued_at: cx.now,
-        started_at: None,
-        finished_at: None,
-        due_at: queue_timeout.filter(|_| workflow.status == WorkflowStatus::InProgress).map(|wait| cx.now.plus(wait)),
+        due_at: p.queue_timeout.filter(|_| workflow.status == WorkflowStatus::InProgress).map(|wait| cx.now.plus(wait)),
+        ..fresh
     })
 }
 

@@ -16,8 +16,8 @@ use serde_json::{Map, Value, json};
 use waypost_core::id::{AgentId, CheckpointId, Entropy, TaskId, WorkflowId};
 use waypost_core::ledger::issue::parse_time;
 use waypost_core::model::{
-    Agent, AgentStatus, Checkpoint, CheckpointKind, Reach, Repository, Role, Source, Task, TaskStatus, Variable,
-    Workflow, WorkflowStatus, Worktree,
+    Agent, AgentStatus, Checkpoint, CheckpointKind, Reach, Repository, Role, Source, Task, Variable, Workflow,
+    WorkflowStatus, Worktree,
 };
 use waypost_core::tables::{Datum, Row};
 use waypost_core::time::Timestamp;
@@ -215,46 +215,8 @@ fn empty(context: &ImportContext, id: WorkflowId, name: String) -> WorkflowDump 
 
 /// Creates a task that is not started.
 fn task(context: &ImportContext, workflow: &Workflow, id: TaskId, name: String, sequence: u32) -> Task {
-    Task {
-        id,
-        workflow_id: workflow.id.clone(),
-        name,
-        description: String::new(),
-        status: TaskStatus::Pending,
-        sequence,
-        parallel_group: None,
-        priority: 2,
-        plan: json!({}),
-        acceptance: Vec::new(),
-        context: json!({}),
-        context_from: Vec::new(),
-        capabilities: Vec::new(),
-        files: Vec::new(),
-        repository_id: Some(context.repository.id.clone()),
-        base: None,
-        workspace_id: None,
-        issue: None,
-        assignee: None,
-        attempts: 0,
-        max_attempts: 3,
-        backoff_ms: 0,
-        queue_timeout_ms: None,
-        run_timeout_ms: None,
-        stall_timeout_ms: None,
-        needs_evidence: false,
-        outcome: None,
-        evidence: None,
-        error: None,
-        question: None,
-        answer: None,
-        worktree_id: context.worktree.id.clone(),
-        created_at: workflow.created_at,
-        updated_at: workflow.updated_at,
-        queued_at: workflow.created_at,
-        started_at: None,
-        finished_at: None,
-        due_at: None,
-    }
+    let fresh = Task::new(id, workflow, name, sequence, workflow.created_at);
+    Task { repository_id: Some(context.repository.id.clone()), updated_at: workflow.updated_at, ..fresh }
 }
 
 /// Creates a checkpoint of a task without a summary.
