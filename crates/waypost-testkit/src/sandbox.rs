@@ -163,6 +163,17 @@ impl Sandbox {
         std::fs::write(self.path(path), content).expect("a file");
     }
 
+    /// Writes a program. Another process writes it: a child that a test starts at the same time inherits the open files of this
+    /// one until it runs its own program, and the system runs no file that is open for writing.
+    #[track_caller]
+    pub fn program(&self, path: impl AsRef<Path>, text: impl AsRef<[u8]>) {
+        let mut writer = Command::new("sh");
+        writer.args(["-c", "cat > \"$0\" && chmod 755 \"$0\""]).arg(self.path(path)).stdin(Stdio::piped());
+        let mut writer = writer.spawn().expect("a shell");
+        writer.stdin.take().expect("its input").write_all(text.as_ref()).expect("a program");
+        assert!(writer.wait().expect("the end of the shell").success());
+    }
+
     /// Runs git, which must succeed. Returns its output.
     #[track_caller]
     pub fn git<A: AsRef<OsStr>>(&self, dir: &Path, args: impl IntoIterator<Item = A>) -> String {

@@ -26,12 +26,11 @@ const PARALLEL: usize = 20;
 const QUICK_PARALLEL: usize = 4;
 const PARALLEL_BAR: f64 = 0.5;
 
-/// Files of the repository.
+/// Files of the repository, also in the quick form: with fewer, what a workspace costs at any size would decide.
 const FILES: usize = 20_000;
-const QUICK_FILES: usize = 2_000;
 
 pub(super) fn measure(options: &Options, scratch: &Scratch, part: &mut Part) -> Result {
-    let bench = &Bench::prepare(scratch, options)?;
+    let bench = &Bench::prepare(scratch)?;
     let mut cases = Cases::default();
     let worktree = cases.program("git worktree add", None, || {
         let target = bench.fresh("worktree")?;
@@ -60,14 +59,13 @@ struct Bench<'a> {
 }
 
 impl<'a> Bench<'a> {
-    fn prepare(scratch: &'a Scratch, options: &Options) -> Result<Self> {
-        let files = options.pick(FILES, QUICK_FILES);
-        let made = scratch.dir.join(format!("workspace-source-{files}"));
+    fn prepare(scratch: &'a Scratch) -> Result<Self> {
+        let made = scratch.dir.join(format!("workspace-source-{FILES}"));
         if !made.join(".git").is_dir() {
-            eprintln!("creating a repository of {files} files, once");
+            eprintln!("creating a repository of {FILES} files, once");
             let unfinished = scratch.dir.join("workspace-unfinished");
             delete(&unfinished)?;
-            repository::create(&unfinished, files)?;
+            repository::create(&unfinished, FILES)?;
             std::fs::rename(&unfinished, &made).map_err(|error| format!("{}: {error}", made.display()))?;
         }
         let place = if has_room(Path::new(IN_MEMORY)) {

@@ -11,9 +11,9 @@ use waypost::issues::ledger::Change;
 
 /// Claim an issue to work on: the named one, or the first ready one
 ///
-/// If several agents claim an issue at the same time, one of them gets it and the others are told who holds it. A person's
-/// claim lasts until it is released. An agent's claim expires after its TTL unless a heartbeat or another command of its
-/// holder renews it; then the issue is free again.
+/// If several agents claim an issue at the same time, only one wins; the others learn who holds it. A person's claim lasts
+/// until it is released. An agent's claim expires after its TTL unless a heartbeat or another command of its holder renews
+/// it; then the issue is free again.
 #[derive(clap::Args)]
 #[command(after_help = "Examples:
   way claim                                       the first ready issue

@@ -325,7 +325,7 @@ fn gc(cx: &mut CommandContext, args: &GcArgs) -> Result<ExitCode> {
             (Some(now), None) => format!("; the store has {}", bytes(now)),
             (None, _) => String::new(),
         };
-        text.line(format!("{verb} these records of before {before}{size}"));
+        text.line(format!("{verb} these records from before {before}{size}"));
     })?;
     Ok(ExitCode::SUCCESS)
 }

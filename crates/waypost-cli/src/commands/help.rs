@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use waypost_core::Result;
+use waypost_core::words::count;
 use waypost_workspace::surroundings;
 
 use crate::CommandContext;
@@ -29,8 +30,9 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if let Some(dir) = &args.man {
         let written = man::write_pages(&surroundings::resolve(dir))?;
-        cx.ui
-            .answer(&written, |text| text.line(format!("Wrote {} manual pages to {}", written.len(), dir.display())))?;
+        cx.ui.answer(&written, |text| {
+            text.line(format!("Wrote {} to {}", count(written.len(), "manual page"), dir.display()))
+        })?;
         return Ok(ExitCode::SUCCESS);
     }
     print_help(&cx.ui, &args.words).map(|()| ExitCode::SUCCESS)

@@ -8,6 +8,7 @@ use waypost_core::id::WorktreeId;
 use waypost_core::model::{JobStatus, TaskStatus, WorkflowStatus};
 use waypost_core::op::{JobView, ShowWorkStatus, WorkStatus};
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::work::attention::{Group, GroupKind, Row};
 use waypost_core::work::view::{TaskView, WorkflowView};
 
@@ -86,7 +87,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         page.worktrees(text, worktrees, cx.global.worktree.is_some());
         text.heading("Store");
         text.fitted_table(
-            vec![vec![cell(""), cell_keeping_end(&store.path), styled(DIM, format!("{} events", store.events))]],
+            vec![vec![cell(""), cell_keeping_end(&store.path), styled(DIM, count(store.events, "event"))]],
             1,
         );
         if !events.is_empty() {

@@ -381,7 +381,7 @@ impl Target {
             Target::VsCode => vec![part(around.vscode_file("mcp.json")?, vscode_server())],
             Target::Zed => vec![part(around.config_file("zed", "settings.json")?, zed_server())],
             Target::Generic => {
-                return Err(Error::invalid("no file is read by all agents in all repositories")
+                return Err(Error::invalid("there is no user file that all agents read")
                     .hint("name the agent instead of generic"));
             }
         };

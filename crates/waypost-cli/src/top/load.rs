@@ -496,7 +496,7 @@ impl Loader {
     }
 
     fn event_fields(&mut self, id: &str) -> Result<Fields> {
-        let number: u64 = id.parse().map_err(|_| Error::internal(format!("{id:?} is no event")))?;
+        let number: u64 = id.parse().map_err(|_| Error::internal(format!("{id:?} is not the number of an event")))?;
         let query = EventQuery { since: Some(number.saturating_sub(1)), limit: 1, ..EventQuery::default() };
         let events = self.session.call(ListEvents { query })?.events;
         let Some(event) = events.first() else { return Ok(Vec::new()) };

@@ -3,7 +3,6 @@
 //! Each program is a canary: it leaves its name. Each test first shows that plain git runs the canaries.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -285,8 +284,7 @@ fn gh_runs_git_without_the_configuration_of_the_repository() {
     let canaries = Canaries::new(&shop.sandbox);
     let bin = shop.sandbox.dir("bin");
     let script = "#!/bin/sh\ngit status >/dev/null\ngit remote -v > \"$HOME/remotes\"\necho https://x.test/pull/7\n";
-    shop.sandbox.write(bin.join("gh"), script);
-    fs::set_permissions(bin.join("gh"), fs::Permissions::from_mode(0o755)).unwrap();
+    shop.sandbox.program(bin.join("gh"), script);
     shop.sandbox.git(&shop.repo, ["config", "core.fsmonitor", &canaries.program("fsmonitor")]);
     let _ = shop.sandbox.command("git", &shop.repo).arg("status").output();
     canaries.check_live(&["fsmonitor"]);

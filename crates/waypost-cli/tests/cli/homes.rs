@@ -300,7 +300,7 @@ fn a_sync_of_a_separate_ledger_killed_before_any_of_its_commands_is_repaired_by_
     // Kills the process that starts git for the n-th time.
     let git = String::from_utf8(sandbox.command("which", &one).arg("git").output().unwrap().stdout).unwrap();
     sandbox.dir("bin");
-    sandbox.write(
+    sandbox.program(
         "bin/git",
         format!(
             "#!/bin/sh\ndir=$(dirname \"$0\")\nleft=$(($(cat \"$dir/left\") - 1))\necho $left > \"$dir/left\"\n\
@@ -308,7 +308,6 @@ fn a_sync_of_a_separate_ledger_killed_before_any_of_its_commands_is_repaired_by_
             git.trim()
         ),
     );
-    sandbox.command("chmod", &one).args(["+x", text(&sandbox.path("bin/git"))]).status().unwrap();
     let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
     let refs = || {
         let all = sandbox.git(&one, ["for-each-ref", "--format=%(refname) %(objectname)", "refs/heads"]);

@@ -425,13 +425,12 @@ fn doctor_warns_about_a_git_without_known_fixes() {
     let repo = sandbox.git_repo("repo");
     let bin = sandbox.dir("bin");
     let doctor = |version: &str| {
-        write(
+        sandbox.program(
             bin.join("git"),
             format!(
                 "#!/bin/sh\n[ \"$1\" = version ] && echo git version {version} && exit\nexec /usr/bin/git \"$@\"\n"
             ),
         );
-        fs::set_permissions(bin.join("git"), fs::Permissions::from_mode(0o755)).unwrap();
         let path = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
         let answer = sandbox.way_with(&repo, &[("PATH", path.as_ref())], ["doctor", "--json"]);
         let answer: Value = serde_json::from_str(&answer.stdout).unwrap();

@@ -241,7 +241,7 @@ fn configuration_with_origins() {
             jobs.sandbox_write              -       further paths that jobs in a sandbox can change
             jobs.shared_log                 1MiB    size of a job's output that a store shared by machines keeps for the others
             jobs.timeout                    -       maximum run time of a job
-            lease.max                       7d      time for which an agent may renew one claim of an issue, or of a task without a timeout; 0s is no limit
+            lease.max                       7d      time for which an agent may renew one claim of an issue, or of a task without a timeout; 0s means no limit
             lease.ttl                       -       time until an agent's claim expires without a renewal [default: 30m for issues, 10m for tasks]
             lease.ttl_human                 -       time until a person's claim expires without a renewal [default: it lasts until it is released]
             ledger.home                     main    where the ledger is: in the main worktree, in each worktree, or on a branch of its own (way migrate --home)
@@ -264,7 +264,7 @@ fn configuration_with_origins() {
             store.network                   refuse  whether a store may be on a network file system
             store.wait                      10s     maximum time to wait for other processes
             sync.push                       ledger  commits that way sync pushes: only those of the ledger, all of the branch, or none
-            sync.timeout                    2m      maximum time to wait for a remote; 0s is no limit
+            sync.timeout                    2m      maximum time to wait for a remote; 0s means no limit
             workspaces.cleanup_on_complete  false   whether to remove the workspace of an ended job, if no work would be lost
             workspaces.include              -       patterns of ignored files that are copied into workspaces
             workspaces.keep_count           -       number of workspaces that way ws gc keeps

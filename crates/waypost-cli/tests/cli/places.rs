@@ -201,8 +201,7 @@ fn a_hook_finds_the_store_of_its_repository() {
     let output = sandbox.path("said");
     let hook = repo.join(".git/hooks/pre-commit");
     let way = env!("CARGO_BIN_EXE_way");
-    sandbox.write(&hook, format!("#!/bin/sh\n'{way}' where --json > '{}'\n", text(&output)));
-    sandbox.command("chmod", &repo).arg("+x").arg(&hook).status().unwrap();
+    sandbox.program(&hook, format!("#!/bin/sh\n'{way}' where --json > '{}'\n", text(&output)));
     sandbox.git(&tree, ["commit", "-q", "--allow-empty", "-m", "second"]);
     let said: Value = serde_json::from_str(&std::fs::read_to_string(&output).unwrap()).unwrap();
     assert_eq!(said["data"]["store"]["path"], text(&repo.join(".git/waypost/state.db")));

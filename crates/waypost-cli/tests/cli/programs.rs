@@ -2,7 +2,6 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
@@ -164,8 +163,7 @@ fn fill(sandbox: &Sandbox, repo: &Path) -> [String; 2] {
 fn t18_commands_start_only_the_programs_of_one_table_whatever_a_repository_configures() {
     let sandbox = sandbox();
     let canary = sandbox.path("canary");
-    write(&canary, format!("#!/bin/sh\ntouch {}\n", sandbox.path("ran").display()));
-    fs::set_permissions(&canary, fs::Permissions::from_mode(0o755)).unwrap();
+    sandbox.program(&canary, format!("#!/bin/sh\ntouch {}\n", sandbox.path("ran").display()));
     let (git, hg) = (sandbox.git_repo("git"), sandbox.hg_repo("hg"));
     let (jj, pure_jj) = (sandbox.jj_repo("jj", true), sandbox.jj_repo("pure-jj", false));
     sandbox.git(&git, ["commit", "-q", "--allow-empty", "-m", "first"]);

@@ -40,8 +40,8 @@ pub(crate) fn check_known(cx: &mut OpContext<'_>, name: &str) -> Result<()> {
     let known: Vec<_> = cx.tx.machine_list()?.into_iter().map(|machine| machine.name).collect();
     let error = Error::not_found(format!("no machine {name} has run a worker or a job in this store"));
     let error = match known.as_slice() {
-        [] => error.hint("no machine has yet; start a worker there: way worker -- COMMAND"),
+        [] => error.hint("start a worker on that machine: way worker -- COMMAND"),
         _ => error.hint(format!("known machines: {}", known.join(", "))),
     };
-    Err(error.hint("--new-machine accepts one that comes later"))
+    Err(error.hint("--new-machine accepts a machine that has run nothing yet"))
 }

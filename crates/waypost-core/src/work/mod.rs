@@ -92,7 +92,7 @@ pub(crate) fn check_name(what: &str, name: &str) -> Result<()> {
         return Err(Error::invalid(format!("a {what} needs a name")));
     }
     if let Some(arrow) = ["<-", "->", "=>", "<=", "→", "←"].into_iter().find(|arrow| name.contains(arrow)) {
-        return Err(Error::invalid(format!("the name of a {what} has no arrow {arrow} in it"))
+        return Err(Error::invalid(format!("the name of a {what} cannot contain {arrow}"))
             .hint("a task names the tasks that it needs: way help plan"));
     }
     let is_path = name.split(['/', '\\']).any(|part| part == "." || part == "..");

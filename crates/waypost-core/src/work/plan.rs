@@ -342,7 +342,7 @@ pub fn check_size(tasks: usize) -> Result<()> {
 pub fn check_dependencies(dependencies: usize) -> Result<()> {
     if dependencies > MAX_DEPENDENCIES {
         return Err(Error::invalid(format!("a plan with {dependencies} dependencies is too large"))
-            .hint(format!("at most {MAX_DEPENDENCIES}; a task need not name what the tasks that it depends on need")));
+            .hint(format!("at most {MAX_DEPENDENCIES}: leave out dependencies that follow from others")));
     }
     Ok(())
 }
@@ -605,7 +605,7 @@ mod tests {
         let error = |text: &str| Plan::from_text(text).unwrap_err();
         assert_eq!(
             error("a: one\nbuild -> test\n").to_string(),
-            "line 2 of the plan: the name of a task has no arrow -> in it"
+            "line 2 of the plan: the name of a task cannot contain ->"
         );
         assert!(error("build => test\n").hints().iter().any(|hint| hint.contains("`test <- build: Run the tests`")));
         assert_eq!(

@@ -1,8 +1,8 @@
 //! Reads GitHub issues from the output of `gh issue list --json` or from the REST API, with any subset of the fields.
 
 use serde_json::value::RawValue;
-use waypost_core::Result;
 use waypost_core::ledger::record::Record;
+use waypost_core::{Result, words};
 
 use super::item::{Comment, Item, Status, finish};
 use super::reader::{Reader, issue_type, priority};
@@ -154,8 +154,8 @@ fn comments(reader: &mut Reader<'_>, item: &mut Item) {
     // The REST API returns only the number of comments.
     if let Some(count) = reader.record.raw("comments").and_then(|raw| raw.parse::<u64>().ok()) {
         if count > 0 {
-            reader
-                .note(format!("{count} comments are not in the file: export them with gh issue list --json comments"));
+            let comments = words::count(count, "comment");
+            reader.note(format!("{comments} missing in the file: export comments with gh issue list --json comments"));
         }
         return;
     }
@@ -239,7 +239,7 @@ mod tests {
             [
                 "line 6: not a record: invalid type: sequence, expected an object at line 1 column 0",
                 "gh-2: no title",
-                "gh-2: 3 comments are not in the file: export them with gh issue list --json comments",
+                "gh-2: 3 comments missing in the file: export comments with gh issue list --json comments",
                 "gh-3: a pull request, not an issue",
                 "line 4: no number and no url, so a later import could not recognise it",
                 "gh-1: duplicate id: only the first item is imported",

@@ -12,6 +12,7 @@ use waypost_core::model::{
 };
 use waypost_core::tables::{Row, Tables};
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::work::transfer::WorkflowDump;
 
 use super::{ImportContext, Imported, ImportedTemplate, Seeded, json_of, name_of, number, text};
@@ -125,14 +126,14 @@ pub fn read(tables: &Tables, context: &ImportContext) -> Imported {
         let made = template(&name, text(row, "description"), &body, &mut imported);
         imported.templates.extend(made);
     }
-    for (table, reason) in [
-        ("workspaces", "directories of another program are not imported"),
-        ("sessions", "sessions are not imported"),
-        ("memories", "Waypost has no memories"),
+    for (table, record, reason) in [
+        ("workspaces", "workspace", "directories of another program are not imported"),
+        ("sessions", "session", "sessions are not imported"),
+        ("memories", "memory", "Waypost has no memories"),
     ] {
-        let count = rows(tables, table).count();
-        if count > 0 {
-            imported.note(format!("{count} {}", table.replace('_', " ")), reason);
+        let number = rows(tables, table).count();
+        if number > 0 {
+            imported.note(count(number, record), reason);
         }
     }
     imported
@@ -208,7 +209,7 @@ pub fn template(
     for declared in definition["variables"].as_array().into_iter().flatten() {
         let Some(variable) = declared.as_str().or_else(|| declared["name"].as_str()) else { continue };
         if !used.iter().any(|known| known == variable) {
-            imported.note(format!("template {name}"), format!("its variable {variable} is used in no task"));
+            imported.note(format!("template {name}"), format!("no task uses its variable {variable}"));
             continue;
         }
         let is_optional = declared["required"].as_bool() == Some(false);
@@ -514,7 +515,7 @@ fn messages(
         });
     }
     if left_out > 0 {
-        imported.note(format!("{left_out} messages"), "without a known workflow or recipient");
+        imported.note(count(left_out, "message"), "without a known workflow or recipient");
     }
 }
 

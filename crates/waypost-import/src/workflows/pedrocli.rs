@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use waypost_core::id::{AgentId, CheckpointId, TaskId, WorkflowId};
 use waypost_core::model::{Checkpoint, Source, Task, TaskStatus, WorkflowStatus};
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 
 use super::{ImportContext, Imported, Seeded, field_json, field_text, field_time, name_of};
 
@@ -177,10 +178,11 @@ fn conversation(imported: &mut Imported, job: &str, history: &Value) -> Option<E
     let mut kept: Vec<&Value> = all.iter().rev().take_while(fits).collect();
     kept.reverse();
     if kept.len() < all.len() {
-        let problem = format!("its conversation is long: the first {} entries are left out", all.len() - kept.len());
+        let left_out = count(all.len() - kept.len(), "entry");
+        let problem = format!("its conversation is long; left out at its beginning: {left_out}");
         imported.note(job, problem);
     }
-    let summary = format!("conversation with {} entries", all.len());
+    let summary = format!("conversation with {}", count(all.len(), "entry"));
     Some((summary, json!({ "conversation": kept }), field_time(all.last()?, "timestamp")))
 }
 
@@ -295,7 +297,7 @@ mod tests {
             imported.workflows[0].checkpoints.iter().map(|checkpoint| checkpoint.summary.as_str()).collect();
         assert_eq!(
             summaries,
-            ["phase analyze: read the code", "phase plan: three steps", "conversation with 1 entries", "output"]
+            ["phase analyze: read the code", "phase plan: three steps", "conversation with 1 entry", "output"]
         );
     }
 

@@ -302,7 +302,7 @@ pub(super) async fn prove(State(shared): State<Arc<Shared>>, request: Request) -
     let query = pairs(request.uri().query().unwrap_or_default());
     let parameter = |name: &str| query.iter().find(|(known, _)| known == name).map_or("", |(_, value)| value.as_str());
     let Some(ends) = request.extensions().get::<Ends>() else {
-        return answer::error(&Error::internal("the connection has no ends"));
+        return answer::error(&Error::internal("the addresses of the connection are unknown"));
     };
     let challenge = match Challenge::read(*ends, parameter("nonce"), parameter("key")) {
         Ok(challenge) => challenge,

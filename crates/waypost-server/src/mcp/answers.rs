@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 use waypost::app::Reply;
 use waypost_core::Error;
 use waypost_core::escape::{escape, escape_lines, quoted, word};
+use waypost_core::words::count;
 
 /// The answer of a tool.
 pub(super) struct Answer {
@@ -130,8 +131,8 @@ pub(super) fn ended(answer: &Value) -> (Value, String) {
 pub(super) fn alive(answer: &Value) -> (Value, String) {
     let leases = map_items(&answer["leases"], |lease| pick(lease, LEASE_FIELDS));
     let mut text = format!(
-        "{} leases held{}, next heartbeat within {} s",
-        leases.len(),
+        "{} held{}, next heartbeat within {} s",
+        count(leases.len(), "lease"),
         unread(answer),
         answer["next_ms"].as_u64().unwrap_or(0) / 1000
     );

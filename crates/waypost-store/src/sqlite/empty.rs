@@ -39,7 +39,7 @@ impl Store for EmptyStore {
     }
 
     fn begin_write(&mut self) -> Result<Box<dyn Tx + '_>> {
-        Err(Error::internal("a store that does not exist yet is written"))
+        Err(Error::internal("cannot write a store that does not exist yet"))
     }
 
     fn wait(&mut self, _last: u64, at_most: Duration) -> Result<()> {

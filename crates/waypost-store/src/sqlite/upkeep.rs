@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::types::Value;
 use rusqlite::{Connection, OpenFlags};
-use waypost_core::{Error, Result};
+use waypost_core::{Error, Result, words};
 use waypost_fs::{create_beside, rename_new, sync_dir};
 
 use super::confirm::{self, Verdict};
@@ -136,7 +136,10 @@ impl SqliteStore {
         )?;
         if count + removed != last {
             let removed = if removed == 0 { String::new() } else { format!(" and {removed} removed ones") };
-            damage.push(Damage(format!("the history has {count} events{removed}, and the last one is number {last}")));
+            damage.push(Damage(format!(
+                "the history has {}{removed}, and the last one is number {last}",
+                words::count(count, "event")
+            )));
         }
         Ok(damage)
     }

@@ -392,9 +392,9 @@ fn check_job_files(git_dir: &Path) -> Result<()> {
             continue;
         }
         let what = if found.is_symlink() { "a link" } else { "not what git makes" };
-        return Err(Error::refused(format!("{} is {what}, so no git runs there", path.display()))
+        return Err(Error::refused(format!("{} is {what}, so Waypost does not run git there", path.display()))
             .because("a job put it there")
-            .hint("delete it, or let all work in the workspace go: way ws rm --discard"));
+            .hint("delete it, or delete the workspace with all work in it: way ws rm --discard"));
     }
     Ok(())
 }

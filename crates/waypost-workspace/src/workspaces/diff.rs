@@ -22,7 +22,7 @@ pub struct Diff {
 pub fn diff(plan: &Plan, max_bytes: u64) -> Result<Diff> {
     if !matches!(plan.strategy, Strategy::Clone | Strategy::Overlay) {
         let path = plan.workspace.display();
-        return Err(Error::refused(format!("workspace {} is no clone of its repository", plan.name))
+        return Err(Error::refused(format!("workspace {} is not a clone of its repository", plan.name))
             .hint(format!("compare its files there: {path}")));
     }
     let _files = lock_files(plan)?;

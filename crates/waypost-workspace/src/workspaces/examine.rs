@@ -317,11 +317,9 @@ fn examine_linked(plan: &Plan, linked: &Linked, findings: &mut Findings) -> Resu
         .command()
         .args(["rev-list", "--count", "HEAD", "--not", "--branches", "--tags", "--remotes"])
         .stdout_or_none()?;
-    at_risk.extend(
-        lacking
-            .filter(|number| number != "0")
-            .map(|number| format!("{number} commits that no branch has in the git worktree {}", linked.root.display())),
-    );
+    at_risk.extend(lacking.filter(|number| number != "0").map(|number| {
+        format!("{} that no branch has in the git worktree {}", count(number, "commit"), linked.root.display())
+    }));
     let hint = format!("commit it on a branch there, or: git worktree move {} ELSEWHERE", linked.root.display());
     findings.in_the_way.extend(at_risk.into_iter().map(|what| (what, hint.clone())));
     Ok(())

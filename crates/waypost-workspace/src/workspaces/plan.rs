@@ -55,7 +55,7 @@ pub(super) fn real(path: &Path) -> PathBuf {
 /// Returns the checkout that a plan's workspace comes from.
 pub(super) fn source(plan: &Plan) -> Result<Checkout> {
     let path = plan.checkout.as_deref().or(plan.source.as_deref());
-    let path = path.ok_or_else(|| Error::not_found(format!("workspace {} comes from no checkout", plan.name)))?;
+    let path = path.ok_or_else(|| Error::not_found(format!("workspace {} was not made from a checkout", plan.name)))?;
     if is_source_gone(plan) {
         return Err(Error::not_found(format!("its repository at {} is gone", path.display())));
     }

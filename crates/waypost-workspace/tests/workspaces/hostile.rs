@@ -1,7 +1,6 @@
 //! Sources and jobs that try to make Waypost run their programs.
 
 use super::*;
-use std::os::unix::fs::PermissionsExt;
 use waypost_workspace::workspaces::{give_back, push, restore, snapshot, take, warm};
 
 /// Arms a repository: every program that git would run for it leaves a file behind.
@@ -19,8 +18,7 @@ fn arm(scene: &Scene, repo: &Path, canary: &Path) {
         "post-rewrite",
     ] {
         let path = repo.join(".git/hooks").join(hook);
-        scene.write(&path, &format!("#!/bin/sh\n{touch}-{hook}\ncat >/dev/null\n"));
-        fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+        scene.sandbox.program(&path, format!("#!/bin/sh\n{touch}-{hook}\ncat >/dev/null\n"));
     }
     for (key, value) in [
         ("filter.evil.clean", format!("{touch}-clean; cat")),

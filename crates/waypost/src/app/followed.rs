@@ -100,7 +100,7 @@ impl Followed {
             return Ok(());
         }
         if session.first_seen()? != served {
-            return Err(Error::unavailable(format!("another store is at {location} than this server serves"))
+            return Err(Error::unavailable(format!("the store at {location} is not the one that this server serves"))
                 .hint("bring the store back, or start the server again to serve the other one"));
         }
         self.0.lock().unwrap_or_else(PoisonError::into_inner).file = file;

@@ -9,10 +9,10 @@ pub mod workflows;
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 
-use waypost_core::Result;
 use waypost_core::ledger::issue::{Issue, parse_time};
 use waypost_core::ledger::record::Record;
 use waypost_core::ledger::vocabulary::Category;
+use waypost_core::{Result, words};
 use waypost_import::Note;
 use waypost_import::issues::{self, Imported};
 use waypost_ledger::{Filter, Index, IndexedIssue, Sort};
@@ -191,11 +191,13 @@ fn import_foreign_records(
         }
     }
     if plan.update && undated > 0 {
-        let problem = format!("{undated} issues without a time of change are not updated");
+        let problem = format!("{} not updated: the source has no time of change", words::count(undated, "issue"));
         outcome.notes.push(Note::new(plan.format.name(), problem));
     }
     if !deleted.is_empty() {
-        outcome.notes.push(Note::new(plan.format.name(), format!("{} deleted issues are left out", deleted.len())));
+        outcome
+            .notes
+            .push(Note::new(plan.format.name(), format!("{} left out", words::count(deleted.len(), "deleted issue"))));
     }
     Ok(())
 }

@@ -280,7 +280,7 @@ fn unproved_error(shown: &str, why: &dyn std::fmt::Display) -> Error {
     Error::refused(format!("the program at {shown} did not prove that it is your Waypost server; it got no token"))
         .because(why)
         .hint("way serve prints its address and the path of its socket")
-        .hint("through a forwarded port no server can prove itself: forward its socket with its token, or use https://")
+        .hint("a server cannot prove itself through a forwarded port: forward its socket, with its token, or use https://")
 }
 
 fn unreachable_error(shown: &str, why: &dyn std::fmt::Display) -> Error {

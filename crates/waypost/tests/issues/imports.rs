@@ -332,7 +332,7 @@ fn parts_and_blockers_of_other_trackers_decide_what_is_ready() {
         {"uuid":"u-3","description":"Gone","status":"deleted","end":"20250102T000000Z"}]"#;
     let outcome = take(&desk, Format::Taskwarrior, tasks, TAKE);
     assert_eq!(counts(&outcome), [2, 0, 0, 1]);
-    assert_eq!(outcome.notes[0].problem, "1 deleted issues are left out");
+    assert_eq!(outcome.notes[0].problem, "1 deleted issue left out");
     let (buy, paint) = (outcome.added[0].id.as_str(), desk.show(&outcome.added[1].id));
     assert_eq!(paint["dependencies"][0]["depends_on_id"], buy);
     assert_eq!(paint["defer_until"], "2027-01-01T00:00:00.000Z");

@@ -171,8 +171,8 @@ fn a_caw_database_becomes_workflows_and_skipped_records_are_listed() {
         "not tasks of one workflow",
         "\"musing\"",
         "\"wobbling\"",
-        "1 memories",
-        "1 messages",
+        "1 memory",
+        "1 message",
         "an agent works on it in caw",
     ] {
         assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:#?}");
@@ -206,7 +206,7 @@ fn templates_of_caw_are_imported_from_its_database_and_its_files() {
         "a file comes before the database, as in caw"
     );
     let notes = notes(&outcome);
-    for part in ["broken.json", "template docs: its variable unused is used in no task", "template circle: "] {
+    for part in ["broken.json", "template docs: no task uses its variable unused", "template circle: "] {
         assert!(notes.iter().any(|note| note.contains(part)), "{part}: {notes:#?}");
     }
     assert!(take(&desk, Program::Caw, &source).templates.iter().all(|one| !one.is_new));

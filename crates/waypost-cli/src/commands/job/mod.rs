@@ -59,14 +59,14 @@ enum Command {
     /// Run the command of a job, keep its log and record its end
     #[command(hide = true)]
     Supervise(OneArgs),
-    /// Restrict this process as its supervisor says, and execute the command of a job
+    /// Restrict this process as the supervisor of a job says, and execute the command of the job
     #[command(hide = true)]
     Confine(ConfineArgs),
 }
 
 #[derive(clap::Args)]
 struct ConfineArgs {
-    /// The file that says so for a tool in the workspace of a job
+    /// File with the restrictions of a tool that works in the workspace of a job
     file: Option<PathBuf>,
     /// The tool
     #[arg(last = true)]

@@ -55,8 +55,8 @@ pub(super) struct StartArgs {
     detach: bool,
     #[command(flatten)]
     placement: PlacementArgs,
-    /// Take the uncommitted changes of the checkout along, including untracked files; they are uncommitted in the
-    /// workspace, too
+    /// Take the uncommitted changes of the checkout along, including untracked files; they stay uncommitted in
+    /// the workspace
     #[arg(long, conflicts_with_all = ["workspace", "queue", "on"])]
     include_changes: bool,
     #[command(flatten)]

@@ -33,8 +33,8 @@ pub(super) struct NewArgs {
 
 /// Bring a workspace up to date with the repository it comes from
 ///
-/// Fast-forwards it, and merges nothing: a workspace that has commits of its own, or changes in the way, stays as it is,
-/// with an error.
+/// Fast-forwards it, and merges nothing. Fails, and changes nothing, if the workspace has commits of its own, or changes that
+/// the update would overwrite.
 #[derive(clap::Args)]
 pub(super) struct UpdateArgs {
     /// Workspace: an id or its prefix, a job, or a path in the workspace

@@ -16,7 +16,7 @@ use waypost::work::workspaces::{self, UserWorkspaces, WorkspaceRequest};
 
 /// List everything that was saved of this repository, or delete some of it
 ///
-/// Has the snapshots of workspaces, which are kept in ~/.waypost/saved, and the work that way worktree rm --force saved in
+/// Lists the snapshots of workspaces, which are kept in ~/.waypost/saved, and the work that way worktree rm --force saved in
 /// the repository itself.
 #[derive(clap::Args)]
 pub(super) struct SnapshotsArgs {

@@ -2,7 +2,6 @@
 //! after it was removed.
 
 use std::fs;
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
 use waypost_testkit::{Run, Sandbox, pre_commit, pygit2};
@@ -85,8 +84,7 @@ fn an_issue_that_is_added_while_pre_commit_runs_is_kept() {
     let sandbox = sandbox();
     let (repo, one, _) = repository(&sandbox);
     let adds = "#!/bin/sh\nway add 'During the hook'\nway comment \"$ONE\" 'Said during the hook'\n";
-    sandbox.write(repo.join("hook.sh"), adds);
-    fs::set_permissions(repo.join("hook.sh"), fs::Permissions::from_mode(0o755)).unwrap();
+    sandbox.program(repo.join("hook.sh"), adds);
     let config = "repos:\n- repo: local\n  hooks:\n  - {id: adds, name: adds, entry: ./hook.sh, language: system, \
                   always_run: true, pass_filenames: false}\n";
     sandbox.write(repo.join(".pre-commit-config.yaml"), config);

@@ -281,9 +281,7 @@ fn slow_git(shop: &Shop) -> (String, PathBuf, PathBuf) {
     let real = shop.sandbox.command("sh", &shop.repo).args(["-c", "command -v git"]).output().unwrap();
     let real = String::from_utf8(real.stdout).unwrap();
     let script = format!("#!/bin/sh\ncase \"$*\" in *\"worktree add\"*) {wait} ;; esac\nexec {} \"$@\"\n", real.trim());
-    shop.sandbox.write(bin.join("git"), script);
-    let executable = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(bin.join("git"), executable).unwrap();
+    shop.sandbox.program(bin.join("git"), script);
     (format!("{}:{}", bin.display(), std::env::var("PATH").unwrap()), begun, go)
 }
 

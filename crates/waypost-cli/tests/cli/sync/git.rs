@@ -387,8 +387,7 @@ fn a_sync_that_the_user_has_to_decide_is_refused_and_changes_nothing() {
     git(&["config", "branch.main.remote", "origin"]);
     git(&["config", "branch.main.merge", "refs/heads/main"]);
 
-    sandbox.write("remote.git/hooks/pre-receive", "#!/bin/sh\necho this branch is protected\nexit 1\n");
-    sandbox.command("chmod", &one).args(["+x", text(&sandbox.path("remote.git/hooks/pre-receive"))]).status().unwrap();
+    sandbox.program("remote.git/hooks/pre-receive", "#!/bin/sh\necho this branch is protected\nexit 1\n");
     check("the remote rejects the ledger");
     std::fs::remove_file(sandbox.path("remote.git/hooks/pre-receive")).unwrap();
     let done = sync(&sandbox, &one);
@@ -476,8 +475,7 @@ fn a_remote_that_never_answers_times_out() {
         }
     }
     let hook = sandbox.path("remote.git/hooks/pre-receive");
-    sandbox.write(&hook, "#!/bin/sh\nexec tail -f /dev/null\n");
-    sandbox.command("chmod", &one).arg("+x").arg(&hook).status().unwrap();
+    sandbox.program(&hook, "#!/bin/sh\nexec tail -f /dev/null\n");
     let run = sandbox.way(&one, ["sync", "--config", "sync.timeout=1s"]).fails(8);
     assert!(run.stderr.contains("git push took longer than 1s"), "{}", run.stderr);
     std::fs::remove_file(hook).unwrap();
@@ -614,8 +612,7 @@ fn a_sync_killed_before_any_of_its_commands_is_repaired_by_the_next() {
          if [ $left = 0 ]; then kill -9 $PPID; exit 1; fi\nexec {} \"$@\"\n",
         git.trim()
     );
-    sandbox.write("bin/git", script);
-    sandbox.command("chmod", one).args(["+x", text(&sandbox.path("bin/git"))]).status().unwrap();
+    sandbox.program("bin/git", script);
     let path = format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap());
     for (shape, has_commit) in [("together", false), ("apart", true)] {
         let repo = sandbox.path(shape);
@@ -658,8 +655,7 @@ fn wrapped_git(sandbox: &Sandbox, special: &str) -> String {
     let git =
         String::from_utf8(sandbox.command("which", &sandbox.path("")).arg("git").output().unwrap().stdout).unwrap();
     sandbox.dir("bin");
-    sandbox.write("bin/git", format!("#!/bin/sh\ngit={}\n{special}\nexec $git \"$@\"\n", git.trim()));
-    sandbox.command("chmod", &sandbox.path("")).args(["+x", text(&sandbox.path("bin/git"))]).status().unwrap();
+    sandbox.program("bin/git", format!("#!/bin/sh\ngit={}\n{special}\nexec $git \"$@\"\n", git.trim()));
     format!("{}:{}", text(&sandbox.path("bin")), std::env::var("PATH").unwrap())
 }
 

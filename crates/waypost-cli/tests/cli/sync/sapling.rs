@@ -40,8 +40,7 @@ case "$*" in
     "pull "*) test ! -e "$state/offline" ;;
 esac
 "#;
-    sandbox.write("bin/sl", script);
-    sandbox.command("chmod", &repo).args(["+x", text(&sandbox.path("bin/sl"))]).status().unwrap();
+    sandbox.program("bin/sl", script);
     (repo, sandbox.path("asked"))
 }
 

@@ -7,6 +7,7 @@ use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::model::{WorkflowStatus, kind};
 use crate::op::{Access, Effect, Operation, StoreOperation};
+use crate::words::count;
 use crate::work::find;
 use crate::work::view::{self, WorkflowView};
 
@@ -39,7 +40,8 @@ impl StoreOperation for RecordMerge {
         };
         let open = cx.tx.task_list(&workflow.id)?.into_iter().filter(|task| !task.status.satisfies()).count();
         if open > 0 {
-            return Err(Error::conflict(format!("{open} tasks of workflow {} are not done", workflow.name))
+            let verb = if open == 1 { "is" } else { "are" };
+            return Err(Error::conflict(format!("{} of workflow {} {verb} not done", count(open, "task"), workflow.name))
                 .hint(format!("way workflow show {}", workflow.id)));
         }
         after.move_to(status, cx.now)?;

@@ -13,6 +13,7 @@ use waypost_core::model::{Checkpoint, Task, TaskStatus, WorkflowStatus};
 use waypost_core::nearest::nearest;
 use waypost_core::tables::{Datum, Row, Tables};
 use waypost_core::time::Timestamp;
+use waypost_core::words::count;
 use waypost_core::work::transfer::WorkflowDump;
 use waypost_core::{Error, Result};
 
@@ -61,7 +62,7 @@ pub fn read(tables: &Tables, context: &ImportContext, chosen: &[String]) -> Resu
         workflow(&mut imported, context, &thread, namespaces, &mut writes);
     }
     for ([thread, ..], rows) in writes.into_iter().filter(|([thread, ..], _)| is_chosen(thread)) {
-        imported.note(format!("thread {thread}"), format!("{} writes to a missing checkpoint", rows.len()));
+        imported.note(format!("thread {thread}"), format!("{} to a missing checkpoint", count(rows.len(), "write")));
     }
     Ok(imported)
 }
@@ -92,7 +93,7 @@ fn workflow(
         let task_id = TaskId::generate(&mut seed(&["task", &namespace]));
         let mut task = super::task(context, &dump.workflow, task_id, name, sequence);
         task.description = match namespace.as_str() {
-            "" => format!("Thread {thread} of LangGraph, with {} checkpoints", rows.len()),
+            "" => format!("Thread {thread} of LangGraph, with {}", count(rows.len(), "checkpoint")),
             namespace => format!("Namespace {namespace} of thread {thread} of LangGraph"),
         };
         let mut newest = Standing::Unknown;

@@ -99,7 +99,7 @@ pub static KEYS: &[Key] = &[
         "lease.max",
         ValueKind::Days,
         Some("7d"),
-        "time for which an agent may renew one claim of an issue, or of a task without a timeout; 0s is no limit",
+        "time for which an agent may renew one claim of an issue, or of a task without a timeout; 0s means no limit",
     ),
     shared(
         "lease.ttl",
@@ -183,7 +183,7 @@ pub static KEYS: &[Key] = &[
         Some("ledger"),
         "commits that way sync pushes: only those of the ledger, all of the branch, or none",
     ),
-    personal("sync.timeout", ValueKind::Duration, Some("2m"), "maximum time to wait for a remote; 0s is no limit"),
+    personal("sync.timeout", ValueKind::Duration, Some("2m"), "maximum time to wait for a remote; 0s means no limit"),
     personal(
         "workspaces.cleanup_on_complete",
         ValueKind::Choice(&["false", "true"]),

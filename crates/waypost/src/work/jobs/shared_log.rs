@@ -1,7 +1,7 @@
 //! The output of a job in a store that several machines share, so that each of them can read it.
 //!
 //! The whole output is in a file on the machine that ran the job. The store gets the end of it, in pieces: see
-//! `docs/decisions.md`.
+//! `docs/decisions/119-shared-logs.md`.
 
 use std::path::PathBuf;
 

@@ -105,7 +105,7 @@ pub fn remove(records: &mut dyn Records, workspace: &Workspace, force: Force) ->
             (true, _) => error.hint(format!("way ws unpin {}", workspace.id)),
             (_, WorkspaceStatus::Active) => error.hint("way job cancel, or wait until the job has ended"),
             _ => {
-                let error = error.hint("way ws rm --force saves it first; --discard lets it go");
+                let error = error.hint("way ws rm --force saves it first; --discard deletes it");
                 examined
                     .findings
                     .in_the_way
@@ -175,7 +175,7 @@ fn inspect(workspace: &Workspace, plan: &Plan, force: Force) -> Result<(Examined
         // Its repository is gone, so only the workspace may have the work.
         Err(error) if error.kind() == Kind::NotFound => {
             Err(Error::refused(format!("workspace {} stays: {}", workspace.id, error.full_message()))
-                .hint("way ws rm --force saves its files first; --discard lets it go"))
+                .hint("way ws rm --force saves its files first; --discard deletes them"))
         }
         Err(error) => Err(error),
     }

@@ -366,9 +366,7 @@ fn p28_a_pull_request_is_opened_with_gh_if_installed() {
     let shop = Shop::new();
     let bin = shop.sandbox.dir("bin");
     let gh = bin.join("gh");
-    shop.sandbox.write(&gh, "#!/bin/sh\necho \"$@\" > \"$HOME/asked\"; pwd >> \"$HOME/asked\"\necho https://github.com/acme/rocket/pull/7\n");
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    fs::set_permissions(&gh, mode).unwrap();
+    shop.sandbox.program(&gh, "#!/bin/sh\necho \"$@\" > \"$HOME/asked\"; pwd >> \"$HOME/asked\"\necho https://github.com/acme/rocket/pull/7\n");
     let job = shop.job(&[], "echo two >> file");
     let mut command = shop.command();
     let path_variable = format!("{}:{}", bin.display(), std::env::var("PATH").unwrap());
