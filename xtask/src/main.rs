@@ -181,6 +181,9 @@ fn target() -> PathBuf {
     std::env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), |dir| root().join(dir))
 }
 
+/// The features of the library, none and one at a time, as programs that embed it choose them.
+const LIBRARY_FEATURES: &[&str] = &["", "client", "import", "jobs", "postgres"];
+
 /// Runs the static checks, the fastest first.
 fn check() -> Result {
     run(&mut cargo(["fmt", "--all", "--check"]))?;
@@ -190,6 +193,9 @@ fn check() -> Result {
         run(&mut cargo(["deny", "check"]))?;
     }
     run(&mut cargo(["clippy", "--workspace", "--all-targets", "--locked", "--", "-D", "warnings"]))?;
+    for feature in LIBRARY_FEATURES {
+        run(cargo(["check", "--package", "waypost", "--locked", "--no-default-features", "--features"]).arg(feature))?;
+    }
     run(cargo(["doc", "--workspace", "--no-deps", "--document-private-items", "--locked"])
         .env("RUSTDOCFLAGS", "-D warnings"))
 }

@@ -7,6 +7,10 @@
 mod cell;
 mod database;
 pub mod foreign;
+#[cfg(feature = "postgres")]
+pub mod postgres;
+#[cfg(not(feature = "postgres"))]
+#[path = "without_postgres.rs"]
 pub mod postgres;
 mod sql;
 pub mod sqlite;

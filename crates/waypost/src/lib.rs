@@ -26,7 +26,13 @@
 //! [`place`] finds where everything is stored, and why; it is the first step of all of these. Every function that can fail
 //! returns [`Error`], whose [`Kind`] says what a program can do about it, and whose hints say what a person can.
 
+#![cfg_attr(
+    not(all(feature = "import", feature = "jobs")),
+    expect(dead_code, reason = "nothing else uses what serves a feature that is off")
+)]
+
 pub mod app;
+#[cfg(feature = "import")]
 pub mod import;
 pub mod issues;
 pub mod machine;

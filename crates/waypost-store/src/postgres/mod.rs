@@ -12,6 +12,7 @@ mod connection;
 mod error;
 mod foreign;
 mod migrate;
+mod options;
 mod owners;
 mod row_cache;
 
@@ -37,6 +38,7 @@ use crate::tx::SqlTx;
 
 pub use foreign::read_table;
 pub use migrate::SCHEMA_VERSION;
+pub use options::Options;
 pub use upkeep::Info;
 
 /// The pause before the first retry when a server is unavailable. It doubles with each retry.
@@ -54,23 +56,6 @@ const WARNING_DELAY: Duration = Duration::from_secs(1);
 /// The time after a timeout in which requests fail at once. Further requests of the same command, or others that wait in
 /// the same server process, would otherwise each wait for the whole timeout.
 const SILENCE_PAUSE: Duration = Duration::from_millis(500);
-
-/// Options for opening a store.
-#[derive(Clone, Copy, Debug)]
-pub struct Options {
-    /// The maximum time to wait for other writers or for the server.
-    pub timeout: Duration,
-    /// Whether to create the schema if it is missing.
-    pub create: bool,
-    /// Whether to migrate an older schema. A reader that must not write sets this to false, and gets an error instead.
-    pub migrate: bool,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options { timeout: Duration::from_secs(30), create: true, migrate: true }
-    }
-}
 
 /// An open store.
 pub struct PostgresStore {

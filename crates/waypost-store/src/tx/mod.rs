@@ -1,10 +1,18 @@
 //! A transaction over any SQL database.
 //!
-//! [`SqlTx`] runs the statements of [`sql`] through the [`Database`] of a backend. `verbs.rs` implements the
-//! operations of [`Tx`](waypost_core::store::Tx) with it.
+//! [`SqlTx`] runs the statements of [`sql`] through the [`Database`] of a backend. With it, a file per noun implements the
+//! parts of [`Tx`](waypost_core::store::Tx), and `whole.rs` the rest.
 
+mod agents;
+mod answers;
+mod events;
+mod jobs;
+mod messages;
+mod repositories;
 mod state;
-mod verbs;
+mod tasks;
+mod whole;
+mod workflows;
 
 use waypost_core::{Error, Result};
 

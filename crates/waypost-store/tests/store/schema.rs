@@ -202,14 +202,14 @@ fn history_cannot_be_changed_even_with_sql() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("state.db");
     let mut store = SqliteStore::open(&path, sqlite::Options::default(), Box::new(clock())).unwrap();
-    crate::verbs::sequences_have_no_gaps_after_a_rollback(&mut store);
+    crate::verbs::events::sequences_have_no_gaps_after_a_rollback(&mut store);
     let file = rusqlite::Connection::open(&path).unwrap();
     file.execute("UPDATE events SET actor = 'another'", []).unwrap_err();
     file.execute("DELETE FROM events", []).unwrap_err();
 
     let url = waypost_testkit::postgres_url();
     let mut store = PostgresStore::open(&url, postgres::Options::default()).unwrap();
-    crate::verbs::sequences_have_no_gaps_after_a_rollback(&mut store);
+    crate::verbs::events::sequences_have_no_gaps_after_a_rollback(&mut store);
     let (server, name) = url.rsplit_once("?schema=").unwrap();
     let mut client = Client::connect(server, NoTls).unwrap();
     for statement in ["UPDATE {}.events SET actor = 'another'", "DELETE FROM {}.events", "TRUNCATE {}.events"] {

@@ -32,7 +32,7 @@ use crate::machine::place::{Location, Place};
 use crate::machine::system::SystemEntropy;
 use crate::serving::access::{Grant, Role};
 use crate::serving::challenge::Challenge;
-use crate::work::jobs;
+use crate::serving::tokens;
 
 /// Runs operations of many clients.
 pub(super) struct GroupCommit {
@@ -94,7 +94,7 @@ impl GroupCommit {
         {
             return Err(Error::unavailable("cannot check tokens: the store and its directory are missing"));
         }
-        let Some(token_hash) = jobs::token_hash(secret) else { return Ok(None) };
+        let Some(token_hash) = tokens::hash_of_job(secret) else { return Ok(None) };
         let found = self.live_jobs()?.into_iter().find(|view| view.job.token_hash.as_ref() == Some(&token_hash));
         Ok(found.map(|found| {
             let task = found.job.task_id.map(|id| id.to_string());

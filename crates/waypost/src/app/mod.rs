@@ -37,7 +37,6 @@ use crate::machine::place::Place;
 use crate::ops;
 use crate::serving::access::Grant;
 use crate::serving::challenge::Challenge;
-use crate::work::jobs;
 use group_commit::GroupCommit;
 use one_process::OneProcess;
 use pages::Page;
@@ -342,7 +341,7 @@ impl Executor {
     /// Sets what a server decides about a call that says nothing about it.
     fn set_defaults(&self, call: &mut Call) {
         if matches!(self, Executor::GroupCommit(_)) && call.operation == op::AddJobRecord::NAME {
-            jobs::sandbox_if_queued(&mut call.arguments);
+            op::AddJobRecord::sandbox_if_queued(&mut call.arguments);
         }
     }
 

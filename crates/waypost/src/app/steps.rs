@@ -13,8 +13,7 @@ use waypost_core::{Error, Result};
 use crate::app::operation::Reply;
 use crate::app::session::Session;
 use crate::issues::claims::{self, CLOSED, NoticeOutcome};
-use crate::work::jobs::{self, reap::reap_orphaned_jobs};
-use crate::work::workspaces;
+use crate::work::jobs;
 
 impl Session {
     /// Runs an operation of the store with the steps around it. Its writes are on disk when this returns.
@@ -78,15 +77,7 @@ impl Steps {
     /// Reaps orphaned jobs and marks workspaces whose directory is missing, if the call depends on them. A server does this in
     /// its own name, not in that of the caller.
     pub(crate) fn reap(&self, session: &mut Session) -> Result<()> {
-        if !self.entry.depends_on_jobs {
-            return Ok(());
-        }
-        reap_orphaned_jobs(session)?;
-        // Without it the answer is as good as the records, and a store for reading only cannot be brought up to date.
-        if let Err(error) = workspaces::recover_interrupted(session) {
-            log::debug!("cannot check the workspaces of this machine: {}", error.full_message());
-        }
-        Ok(())
+        if self.entry.depends_on_jobs { jobs::bring_up_to_date(session) } else { Ok(()) }
     }
 
     /// Fails if there is nothing to do.

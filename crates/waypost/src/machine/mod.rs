@@ -6,6 +6,7 @@ pub mod denied;
 pub mod environment;
 pub mod place;
 pub mod registry;
+#[cfg(feature = "jobs")]
 pub mod signals;
 pub mod stores;
 pub mod system;

@@ -5,13 +5,25 @@
 pub mod agent;
 pub mod graph;
 pub mod issue;
+#[cfg(feature = "jobs")]
 pub mod job;
 pub mod status;
+#[cfg(feature = "jobs")]
 pub mod workspace;
 
 use crate::app::operation::AppEntry;
 
 /// Returns all operations of the application.
 pub fn all() -> impl Iterator<Item = &'static AppEntry> {
-    [agent::TABLE, graph::TABLE, issue::TABLE, job::TABLE, status::TABLE, workspace::TABLE].into_iter().flatten()
+    let tables = [
+        agent::TABLE,
+        graph::TABLE,
+        issue::TABLE,
+        #[cfg(feature = "jobs")]
+        job::TABLE,
+        status::TABLE,
+        #[cfg(feature = "jobs")]
+        workspace::TABLE,
+    ];
+    tables.into_iter().flatten()
 }

@@ -21,10 +21,12 @@ use tokio_rustls::rustls::{ClientConfig, RootCertStore, crypto};
 use waypost_core::{Error, Result, url_text};
 use waypost_fs::check_threads;
 
-use crate::app::origin::{self, Origin};
+use crate::app::origin;
 use crate::serving::challenge::{Challenge, Ends};
 use crate::serving::sockets::short_path;
 use crate::serving::wire;
+
+pub use crate::serving::wire::{Caller, ServerReply};
 
 /// Maximum time for an answer after the server has received the request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
@@ -96,26 +98,6 @@ impl Drop for BlockingRuntime {
             runtime.shutdown_background();
         }
     }
-}
-
-/// The author, the agent and the worktree of a request.
-#[derive(Clone, Debug, Default)]
-pub struct Caller {
-    /// The author.
-    pub actor: Option<String>,
-    /// The agent.
-    pub agent: Option<String>,
-    /// The worktree.
-    pub origin: Option<Origin>,
-}
-
-/// The answer of a server.
-#[derive(Debug)]
-pub struct ServerReply {
-    /// The answer of the operation.
-    pub answer: Value,
-    /// The warnings about it.
-    pub warnings: Vec<String>,
 }
 
 impl Client {

@@ -26,6 +26,8 @@ use crate::machine::system::{SystemEntropy, clock};
 pub const OWNER_TOKEN_ID: &str = "own";
 /// Prefix of every token, so that secret scanners find it.
 const PREFIX: &str = "wayt_";
+/// Prefix of the token that a job gets. The record of the job has its hash.
+pub(crate) const JOB_PREFIX: &str = "wpj_";
 /// Maximum time to wait for another process that changes tokens.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -350,6 +352,11 @@ pub fn random_hex(bytes: usize) -> String {
 /// Returns the SHA-256 of a secret in hexadecimal, which is what files and stores keep of it.
 pub fn hash(secret: &str) -> String {
     hex(&sha256(secret))
+}
+
+/// Returns the hash of a job token. None if the secret is not one.
+pub(crate) fn hash_of_job(secret: &str) -> Option<String> {
+    secret.starts_with(JOB_PREFIX).then(|| hash(secret))
 }
 
 /// Compares two hashes in constant time.

@@ -1,10 +1,32 @@
-//! Answers and errors in their JSON form.
+//! What client and server exchange: callers, and answers and errors in their JSON form.
 
 use serde_json::{Value, json};
 use waypost_core::{Error, Kind};
 
+use crate::app::origin::Origin;
+
 /// The schema of all answers.
 pub const SCHEMA: &str = "waypost/1";
+
+/// The author, the agent and the worktree of a request.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    /// The author.
+    pub actor: Option<String>,
+    /// The agent.
+    pub agent: Option<String>,
+    /// The worktree.
+    pub origin: Option<Origin>,
+}
+
+/// The answer of a server.
+#[derive(Debug)]
+pub struct ServerReply {
+    /// The answer of the operation.
+    pub answer: Value,
+    /// The warnings about it.
+    pub warnings: Vec<String>,
+}
 
 /// Returns the HTTP status of an error.
 pub fn status(kind: Kind) -> u16 {

@@ -10,7 +10,7 @@ use super::list_jobs::JobView;
 use crate::context::OpContext;
 use crate::error::{Error, Result};
 use crate::id::{JobId, RepositoryId, WorktreeId};
-use crate::model::{Job, JobStatus, kind};
+use crate::model::{Job, JobStatus, SandboxMode, kind};
 use crate::op::{Audience, Effect, IssueEffect, IssuesOf, Operation, StoreOperation};
 use crate::path_text;
 use crate::work::claim::{self, Scope};
@@ -71,6 +71,21 @@ pub struct AddJobRecord {
     /// The job that this one retries.
     #[serde(default)]
     pub retry_of: Option<JobId>,
+}
+
+impl AddJobRecord {
+    /// Sets the default of jobs that come over HTTP in the arguments of [`AddJobRecord`], if the job waits for a worker. A
+    /// job that its caller starts is not the server's.
+    pub fn sandbox_if_queued(arguments: &mut Value) {
+        let settings = &mut arguments["settings"];
+        if settings.is_null() {
+            *settings = Value::Object(serde_json::Map::new());
+        }
+        let Some(settings) = settings.as_object_mut() else { return };
+        if settings.get("launcher").is_none_or(Value::is_null) && settings.get("sandbox").is_none_or(Value::is_null) {
+            settings.insert("sandbox".to_owned(), SandboxMode::On.as_str().into());
+        }
+    }
 }
 
 fn default_kind() -> String {

@@ -20,6 +20,7 @@ use waypost_workspace::{Checkout, repository_id, worktree_id};
 
 pub use ledger_home::LedgerHome;
 pub(crate) use ledger_home::{LEDGERS, is_in_dolt, ledger_in, separate_ledger};
+#[cfg(feature = "import")]
 pub(crate) use resolve::vcs_environment;
 pub use store_choice::{Location, STORE_FILE, Scope, StoreChoice};
 pub use workspace::InWorkspace;

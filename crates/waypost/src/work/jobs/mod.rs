@@ -25,6 +25,7 @@ use waypost_fs::create_private_dir;
 use waypost_workspace::job_log;
 use waypost_workspace::jobs::{self as processes, SUPERVISOR_ARGUMENTS};
 
+pub(crate) use reap::bring_up_to_date;
 pub use reap::recover_interrupted_work;
 pub use shared_log::read_stored;
 pub use socket::{JobSocket, Serve};
@@ -36,7 +37,6 @@ use crate::app::session::Session;
 use crate::machine::bytes;
 use crate::machine::environment::WAYPOST_DB;
 use crate::machine::place::Location;
-use crate::serving::tokens;
 use crate::work::workspaces::{self, WorkspaceRequest};
 
 /// The exit code of a job that ran too long, as `timeout` reports it.
@@ -179,19 +179,6 @@ pub(crate) fn create_once(session: &mut Session, request: Request, key: Option<&
     };
     // If the task stands for an issue, this job's agent claims the issue too.
     session.call_once(key, operation)
-}
-
-/// Sets the default of jobs that come over HTTP in the arguments of [`AddJobRecord`], if the job waits for a worker. A
-/// job that its caller starts is not the server's.
-pub(crate) fn sandbox_if_queued(arguments: &mut Value) {
-    let settings = &mut arguments["settings"];
-    if settings.is_null() {
-        *settings = Value::Object(serde_json::Map::new());
-    }
-    let Some(settings) = settings.as_object_mut() else { return };
-    if settings.get("launcher").is_none_or(Value::is_null) && settings.get("sandbox").is_none_or(Value::is_null) {
-        settings.insert("sandbox".to_owned(), SandboxMode::On.as_str().into());
-    }
 }
 
 /// Refuses a job with settings that cannot work, before it is recorded and before it claims its task.
@@ -414,11 +401,6 @@ pub fn exit_code(job: &Job) -> u8 {
         (JobStatus::Cancelled, _) => 130,
         _ => NOT_THE_COMMANDS,
     }
-}
-
-/// Returns the hash of a job token. None if the secret is not one.
-pub fn token_hash(secret: &str) -> Option<String> {
-    secret.starts_with(supervise::TOKEN_PREFIX).then(|| tokens::hash(secret))
 }
 
 /// Reads the end of the output of a job.

@@ -34,6 +34,16 @@ pub fn recover_interrupted_work(session: &mut Session) -> Result<()> {
     workspaces::recover_interrupted(session)
 }
 
+/// Reaps orphaned jobs, and marks workspaces whose directory is missing, if it can.
+pub(crate) fn bring_up_to_date(session: &mut Session) -> Result<()> {
+    reap_orphaned_jobs(session)?;
+    // Without it an answer is as good as the records, and a store for reading only cannot be brought up to date.
+    if let Err(error) = workspaces::recover_interrupted(session) {
+        log::debug!("cannot check the workspaces of this machine: {}", error.full_message());
+    }
+    Ok(())
+}
+
 /// Reaps one live job of this machine, if its supervisor is gone.
 fn reap_if_orphaned(session: &mut Session, job: &Job) -> Result<()> {
     let is_supervised = match (&job.supervisor, settings(job)?.launcher) {

@@ -50,8 +50,6 @@ const FINISHED_TASK_INTERVAL: Duration = Duration::from_mins(1);
 const DEFAULT_LOG_BYTES: u64 = 64 << 20;
 /// Time between asking a job to end and killing it, if `jobs.grace` is not set.
 const DEFAULT_GRACE: Duration = Duration::from_secs(3);
-/// Prefix of the tokens of jobs.
-pub(super) const TOKEN_PREFIX: &str = "wpj_";
 
 /// Why the supervisor ends a job before its command ends.
 enum Stop {
@@ -73,7 +71,7 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
     let shutdown = ShutdownSignal::listen()?;
     let machine = workspaces::machine(session)?;
     let supervisor = processes::own_identity();
-    let token = format!("{TOKEN_PREFIX}{}", tokens::random_hex(32));
+    let token = format!("{}{}", tokens::JOB_PREFIX, tokens::random_hex(32));
     let token_hash = Some(tokens::hash(&token));
     let job = session.write(RegisterSupervisor { job: id.to_owned(), machine, supervisor, token_hash })?;
     let settings = confine::for_this_machine(session, settings(&job.job)?);

@@ -1,0 +1,40 @@
+//! Stands in for the module `client` in a program that is built without it: no server can be reached.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use serde_json::Value;
+use waypost_core::{Error, Result, url_text};
+
+pub use crate::serving::wire::{Caller, ServerReply};
+
+/// A connection that does not exist: this type has no values.
+pub enum Client {}
+
+/// Returns whether requests to a URL can be read by nobody else, as those that are never sent.
+pub fn is_private(_url: &str) -> bool {
+    true
+}
+
+impl Client {
+    /// Refuses to reach a server.
+    pub fn new(url: &str, _socket: Option<PathBuf>, _token: Option<String>) -> Result<Client> {
+        Err(Error::unavailable(format!("cannot reach {}", url_text::without_password(url)))
+            .because("this program was built without the client of servers"))
+    }
+
+    /// Cannot be called, because there is no connection.
+    pub fn connect(&mut self) -> Result<()> {
+        match *self {}
+    }
+
+    /// Cannot be called, because there is no connection.
+    pub fn call(&mut self, _: &str, _: &Value, _: &Caller, _: Option<&str>) -> Result<ServerReply> {
+        match *self {}
+    }
+
+    /// Cannot be called, because there is no connection.
+    pub fn wait(&mut self, _: u64, _: Duration) -> Result<()> {
+        match *self {}
+    }
+}
