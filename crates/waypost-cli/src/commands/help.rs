@@ -31,7 +31,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     if let Some(dir) = &args.man {
         let written = man::write_pages(&surroundings::resolve(dir))?;
         cx.ui.answer(&written, |text| {
-            text.line(format!("Wrote {} to {}", count(written.len(), "manual page"), dir.display()))
+            text.line(format!("Wrote {} to {}", count(written.len(), "manual page"), dir.display()));
         })?;
         return Ok(ExitCode::SUCCESS);
     }
