@@ -239,12 +239,10 @@ impl Loader {
 
     fn workspaces(&mut self) -> Result<(Vec<Row>, bool)> {
         let list = self.session.call(ListWorkspaces {
-            machine: None,
-            all: false,
             worktree_id: self.wanted.worktree_id.clone(),
             repository: self.wanted.repository.clone(),
-            after: None,
             limit: Some(u32::MAX),
+            ..ListWorkspaces::default()
         })?;
         let rows = list.workspaces.iter().map(|view| self.workspace_row(view)).collect();
         Ok(limited(rows))
@@ -326,13 +324,10 @@ impl Loader {
 
     fn jobs(&mut self) -> Result<(Vec<Row>, bool)> {
         let list = self.session.call(ListJobs {
-            status: None,
-            live: false,
-            task: None,
             worktree_id: self.wanted.worktree_id.clone(),
             repository: self.wanted.repository.clone(),
-            after: None,
             limit: Some(MAX_ROWS + 1),
+            ..ListJobs::default()
         })?;
         let rows: Vec<Row> = list.jobs.iter().map(job_row).collect();
         Ok(limited(rows))
@@ -381,7 +376,7 @@ impl Loader {
     }
 
     fn task_fields(&mut self, id: &str) -> Result<Fields> {
-        let page = self.session.call(ShowTask { task: id.to_owned(), workflow: None, repository: None })?;
+        let page = self.session.call(ShowTask { task: id.to_owned(), ..ShowTask::default() })?;
         let now = self.session.now()?;
         let (view, task) = (&page.task, &page.task.task);
         let mut fields = Vec::new();
@@ -513,15 +508,7 @@ impl Loader {
                 self.session.call(ShowWorkspace { workspace: id.to_owned() })?.workspace.job_id.map(|id| id.to_string())
             }
             _ => {
-                let newest = ListJobs {
-                    status: None,
-                    live: false,
-                    task: Some(id.to_owned()),
-                    worktree_id: None,
-                    repository: None,
-                    after: None,
-                    limit: Some(1),
-                };
+                let newest = ListJobs { task: Some(id.to_owned()), limit: Some(1), ..ListJobs::default() };
                 self.session.call(newest)?.jobs.first().map(|view| view.job.id.to_string())
             }
         };

@@ -75,7 +75,7 @@ impl OneProcess {
                 let (mut held, now) = (session.read(ListLeases {})?.leases, session.now()?);
                 held.retain(|seen| seen.holder_name == agent && !seen.lease.is_unlimited());
                 if held.iter().any(|seen| seen.lease.is_renewal_due(now)) {
-                    session.write(Heartbeat { task: None, workflow: None, epoch: None })?;
+                    session.write(Heartbeat::default())?;
                 }
                 Ok(held)
             })?;

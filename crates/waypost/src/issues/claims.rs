@@ -113,7 +113,7 @@ pub fn incomplete_claim_error(error: &Error) -> Error {
 
 /// Returns the issue of a task.
 pub fn issue_of(session: &mut Session, task: &str) -> Result<Option<String>> {
-    Ok(session.read(ShowTask { task: task.to_owned(), workflow: None, repository: None })?.task.task.issue)
+    Ok(session.read(ShowTask { task: task.to_owned(), ..ShowTask::default() })?.task.task.issue)
 }
 
 /// Ends the caller's leases on issues that were released, closed or deleted; where forced, also those of others. Returns
@@ -462,20 +462,10 @@ mod tests {
         let issue = issue_with_task(&place);
         let request = Request {
             kind: "agent".to_owned(),
-            description: String::new(),
-            input: Value::Null,
             command: vec!["true".to_owned()],
-            repository: None,
-            task: None,
-            workflow: None,
-            epoch: None,
             next: true,
-            next_worktree: None,
-            next_repository: None,
-            machine: None,
-            new_machine: false,
             settings: Settings::default(),
-            retry_of: None,
+            ..Request::default()
         };
         jobs::create(&mut session(&place, "ann"), request).unwrap();
         assert_eq!(close(&place, "bob", &issue).unwrap_err().kind(), Kind::Conflict);
@@ -489,15 +479,7 @@ mod tests {
         let place = place_of(dir.path(), None).unwrap();
         let issue = issue_with_task(&place);
         let mut ann = session(&place, "ann");
-        ann.write(ClaimTask {
-            task: None,
-            workflow: None,
-            worktree_id: None,
-            repository: None,
-            ttl_ms: None,
-            budget: None,
-        })
-        .unwrap();
+        ann.write(ClaimTask::default()).unwrap();
         let finish = json!({ "task": "fix", "outcome": "done" });
         ann.write(serde_json::from_value::<FinishTask>(finish).unwrap()).unwrap();
         // The command that finished the task has read the notice, and is about to take the ledger's lock.
@@ -604,7 +586,7 @@ mod tests {
         let title = |title: &str| Edit { title: Some(title.to_owned()), ..Edit::default() };
         let issue = Ledger::of(&place).unwrap().add(&title("First")).unwrap();
         let (mut ann, mut bob) = (session(&place, "ann"), session(&place, "bob"));
-        bob.write(waypost_core::op::Heartbeat { task: None, workflow: None, epoch: None }).unwrap();
+        bob.write(waypost_core::op::Heartbeat::default()).unwrap();
         let deferred = |key: &str, change: Change| {
             let changes = serde_json::to_value([change]).unwrap();
             DeferChanges { key: key.to_owned(), changes }

@@ -217,13 +217,10 @@ fn create(session: &mut Session, mut request: StartJob, key: Option<&str>) -> Re
             task: request.task,
             workflow: request.workflow,
             epoch: request.epoch,
-            next: false,
-            next_worktree: None,
-            next_repository: None,
             machine,
             new_machine: request.new_machine,
             settings,
-            retry_of: None,
+            ..Request::default()
         },
         key,
     )?;

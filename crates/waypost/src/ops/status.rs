@@ -120,13 +120,11 @@ impl AppOperation for ShowStatus {
             worktrees.retain(|one| wanted.contains(&one.repository_id));
         }
         let live_jobs = ListJobs {
-            status: None,
             live: true,
-            task: None,
             worktree_id: self.worktree_id.clone(),
             repository: self.repository.clone(),
             limit: Some(limit),
-            after: None,
+            ..ListJobs::default()
         };
         let jobs = session.call(live_jobs)?.jobs;
         // The history has no filter by repository, so the latest events of its worktrees are looked for among more of them.

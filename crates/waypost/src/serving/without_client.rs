@@ -11,7 +11,7 @@ pub use crate::serving::wire::{Caller, ServerReply};
 /// A connection that does not exist: this type has no values.
 pub enum Client {}
 
-/// Returns whether requests to a URL can be read by nobody else, as those that are never sent.
+/// Returns whether no other user can read requests to a URL, which is so because none is sent.
 pub fn is_private(_url: &str) -> bool {
     true
 }

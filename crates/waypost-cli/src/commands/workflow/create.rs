@@ -183,15 +183,13 @@ pub(super) fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Resul
         source: Some(Source::Issue),
         source_ref: Some(issue.id.clone()),
         source_content: Some(issue.description.clone()).filter(|text| !text.is_empty()),
-        summary: None,
         max_parallel: args.max_parallel,
         base: args.base.clone(),
-        config: Value::Null,
         plan: Some(epic.plan),
         start: args.start,
-        repositories: Vec::new(),
         shared: args.reach.shared,
         only_here: args.reach.only_here,
+        ..AddWorkflow::default()
     };
     cx.uses_store = true;
     let created = ledger_cx.session.open()?.call_once(args.key.as_deref(), operation)?;
