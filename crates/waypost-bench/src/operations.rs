@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use waypost::machine::environment::Variables;
-use waypost::machine::system::{SystemEntropy, clock};
-use waypost::serving::tokens::random_hex;
+use waypost::machine::{SystemEntropy, Variables, clock};
+use waypost::serving::random_hex;
 use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::model::{Repository, Vcs, Worktree};

@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 
 use waypost::app::lazy_session::LazySession;
 use waypost::app::session::Session;
-use waypost::issues::repos::Repo;
+use waypost::issues::Repo;
 use waypost::ops::issue::{IssueContext, IssueDetails, ListIssues};
-use waypost::work::jobs;
-use waypost::work::references;
-use waypost::work::survey::survey;
+use waypost::work::{find_repository_id, jobs, survey_worktrees};
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{
     AgentStatus, EventQuery, JobStatus, Role, TaskStatus, WorkflowQuery, WorkflowStatus, WorkspaceStatus,
@@ -105,7 +103,7 @@ impl Loader {
     fn read_places(&mut self) -> Result<()> {
         let is_current = self.places.as_ref().is_some_and(|(_, read)| read.elapsed() < NAMES_AGE);
         if !is_current {
-            let all = survey(&mut self.session)?;
+            let all = survey_worktrees(&mut self.session)?;
             self.places = Some((places(&all), Instant::now()));
         }
         Ok(())
@@ -203,7 +201,7 @@ impl Loader {
     }
 
     fn workflows(&mut self) -> Result<(Vec<Row>, bool)> {
-        let repository_id = references::repository_id(&mut self.session, self.wanted.repository.as_deref())?;
+        let repository_id = find_repository_id(&mut self.session, self.wanted.repository.as_deref())?;
         let worktree_id = self.wanted.worktree_id.clone();
         let query = WorkflowQuery { worktree_id, repository_id, limit: MAX_ROWS, ..WorkflowQuery::default() };
         let list = self.session.call(ListWorkflows { query })?;

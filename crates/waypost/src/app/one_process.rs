@@ -46,7 +46,7 @@ impl OneProcess {
         session.act_as(who.actor.clone(), who.agent.clone());
         // A call that failed may have left warnings.
         drop(session.warnings().take());
-        let result = work(&mut session).map_err(|error| denied::explain(error, &session.place));
+        let result = work(&mut session).map_err(|error| denied::explain_denied(error, &session.place));
         // Reopen a store that was unreachable.
         if !matches!(&result, Err(error) if error.kind() == Kind::Unavailable) {
             *kept = Some(session);

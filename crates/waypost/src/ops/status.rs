@@ -13,10 +13,10 @@ use crate::issues::claims;
 use crate::issues::ledger::Ledger;
 use crate::machine::place::StoreChoice;
 use crate::work::references;
-use crate::work::survey::{Surveyed, survey};
+use crate::work::survey::{Surveyed, survey_worktrees};
 
 /// All operations on the whole store.
-pub static TABLE: &[AppEntry] = &[AppEntry::of::<ShowStatus>()];
+pub(crate) static TABLE: &[AppEntry] = &[AppEntry::of::<ShowStatus>()];
 
 /// Default number of entries of each part.
 const DEFAULT_LIMIT: u32 = 8;
@@ -114,7 +114,7 @@ impl AppOperation for ShowStatus {
             repository: self.repository.clone(),
             limit,
         })?;
-        let mut worktrees = survey(session)?;
+        let mut worktrees = survey_worktrees(session)?;
         worktrees.retain(|one| self.worktree_id.is_none() || one.id == self.worktree_id);
         if let Some(wanted) = references::repository_ids(session, self.repository.as_deref())? {
             worktrees.retain(|one| wanted.contains(&one.repository_id));

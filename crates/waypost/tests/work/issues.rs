@@ -1,7 +1,7 @@
 //! Tasks and leases that stand for issues: what happens in the store reaches the ledger once.
 
 use serde_json::{Value, json};
-use waypost::machine::system::SystemEntropy;
+use waypost::machine::SystemEntropy;
 use waypost::op::FinishTask;
 use waypost_core::engine;
 

@@ -11,9 +11,9 @@ use super::options::HowArgs;
 use crate::CommandContext;
 use crate::work::json_or_text;
 use waypost::app::session::Session;
-use waypost::issues::repos::Repo;
+use waypost::issues::Repo;
+use waypost::machine::SystemEntropy;
 use waypost::machine::place::expand;
-use waypost::machine::system::SystemEntropy;
 use waypost::work::jobs::{self, Request};
 use waypost::work::workspaces;
 

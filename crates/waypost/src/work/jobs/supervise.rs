@@ -72,7 +72,7 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
     let machine = workspaces::machine(session)?;
     let supervisor = processes::own_identity();
     let token = format!("{}{}", tokens::JOB_PREFIX, tokens::random_hex(32));
-    let token_hash = Some(tokens::hash(&token));
+    let token_hash = Some(tokens::hash_token(&token));
     let job = session.write(RegisterSupervisor { job: id.to_owned(), machine, supervisor, token_hash })?;
     let settings = confine::for_this_machine(session, settings(&job.job)?);
     let mut log = SharedLog::of(session, &job.job)?;
@@ -370,7 +370,7 @@ fn run(
         Location::Sqlite(_) | Location::UnnamedSqlite => settings.is_in_sandbox(),
         Location::Server(_) => false,
     };
-    let socket = needs_socket.then(|| Served::start(session, view, tokens::hash(token), serve)).transpose()?;
+    let socket = needs_socket.then(|| Served::start(session, view, tokens::hash_token(token), serve)).transpose()?;
     let store = socket.as_ref().map_or_else(|| store_of(session), Served::address);
     let variables = variables(session, view, settings, dirs, (store, token))?;
     let command = command(job, dirs);
