@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use tempfile::TempDir;
 use waypost::machine::config::{Config, Files, KEYS, Layer};
-use waypost::machine::environment::Variables;
+use waypost::machine::Variables;
 use waypost_fs::PrivateDir;
 use waypost_workspace::{Environment, detect, job_log as logs};
 

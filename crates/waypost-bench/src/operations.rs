@@ -5,9 +5,8 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde_json::json;
-use waypost::machine::environment::Variables;
-use waypost::machine::system::{SystemEntropy, clock};
-use waypost::serving::tokens::random_hex;
+use waypost::machine::{SystemEntropy, Variables, clock};
+use waypost::serving::random_hex;
 use waypost_core::context::{Authority, Caller, LeaseTimes, Standing};
 use waypost_core::engine;
 use waypost_core::model::{Repository, Vcs, Worktree};
@@ -27,7 +26,7 @@ use crate::{Result, print_row};
 /// Fills a store with tasks: some are claimable, the others are completed.
 pub(crate) fn fill(store: &str, tasks: u32, pending: u32) -> Result {
     // Registers the worktree.
-    Bench::open(store)?.write(Heartbeat { task: None, workflow: None, epoch: None })?;
+    Bench::open(store)?.write(Heartbeat::default())?;
     fill::fill(store, tasks, pending)
 }
 
@@ -82,7 +81,7 @@ pub(crate) fn context(store: &str, checkpoints: u32, rounds: u32) -> Result {
     }
     let mut rows = Rows::default();
     for _ in 0..rounds {
-        let context = ShowContext { task: task.clone(), workflow: None, repository: None, budget: Some(BUDGET) };
+        let context = ShowContext { task: task.clone(), budget: Some(BUDGET), ..ShowContext::default() };
         let packed = rows.time("context", || bench.read(context.clone()))?;
         if packed.text.len() > BUDGET as usize * 4 || packed.text.len() < BUDGET as usize * 2 {
             return Err(format!("the context has {} bytes", packed.text.len()).into());
@@ -150,7 +149,7 @@ impl Bench {
 
     fn finish(&mut self, task: &str, epoch: Option<u64>) -> Result {
         let outcome = "It works, and a test shows it".to_owned();
-        self.write(FinishTask { task: task.to_owned(), workflow: None, epoch, outcome, evidence: None }).map(drop)
+        self.write(FinishTask { task: task.to_owned(), epoch, outcome, ..FinishTask::default() }).map(drop)
     }
 
     fn list(&mut self) -> Result {

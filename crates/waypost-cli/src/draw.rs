@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Write as _;
 
-use waypost::ops::graph::{DependencyGraph, GraphNode, NodeState as State};
+use waypost::ops::{DependencyGraph, GraphNode, NodeState as State};
 use waypost_core::layout::{Graph, Layout, Place};
 
 use crate::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Text, WARN, cell, styled};

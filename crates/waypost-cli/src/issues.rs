@@ -14,8 +14,8 @@ use waypost_workspace::surroundings;
 use super::ui::{BOLD, Cell, DIM, GOOD, PLAIN, Style, WARN, cell, prose, styled};
 use super::{CommandContext, in_one_line};
 use waypost::app::lazy_session::LazySession;
+use waypost::issues::Repo;
 use waypost::issues::ledger::Change;
-use waypost::issues::repos::Repo;
 use waypost::ops::issue::{Changed, IssueContext, IssueQuery};
 
 impl CommandContext {

@@ -10,9 +10,8 @@ use waypost_core::{Error, Kind, Result};
 use waypost_workspace::surroundings::{self, Stream, Surroundings};
 
 use waypost::app::session::Session;
-use waypost::machine::denied;
-use waypost::machine::environment::Variables;
 use waypost::machine::place::{Place, Request, Scope};
+use waypost::machine::{Variables, explain_denied};
 
 mod busy;
 mod commands;
@@ -466,7 +465,7 @@ impl CommandContext {
     /// Prints the error that ends the command, and returns its exit code.
     fn print_error(&self, error: Error) -> ExitCode {
         let error = match &self.place {
-            Some(place) => denied::explain(error, place),
+            Some(place) => explain_denied(error, place),
             None => error,
         };
         let store = self.place.as_ref().filter(|_| self.uses_store).and_then(|place| place.store().ok());

@@ -17,7 +17,7 @@ use super::escape::escape;
 use super::table::{self, paint};
 pub(crate) use super::table::{Cell, DIM, PLAIN, cell, cell_keeping_end, header, number, prose, styled};
 use waypost::app::session::Warnings;
-use waypost::machine::environment::Variables;
+use waypost::machine::Variables;
 
 const SCHEMA: &str = "waypost/1";
 

@@ -18,9 +18,8 @@ pub(crate) use super::spans::{format_deadline, format_duration, parse_duration};
 use super::ui::{BAD, BOLD, Cell, DIM, GOOD, PLAIN, Style, Text, WARN, cell, header, styled};
 use super::{CommandContext, in_one_line};
 use waypost::app::session::Session;
-use waypost::machine::environment::{WAYPOST_EPOCH, WAYPOST_TASK};
-use waypost::work::references::{self, Unknown};
-use waypost::work::survey::{find, survey};
+use waypost::machine::{WAYPOST_EPOCH, WAYPOST_TASK};
+use waypost::work::{UnknownRepository, find_repository, find_worktree, survey_worktrees};
 
 /// Interval between polls without a write: attempts become due and leases expire without any write.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -95,8 +94,8 @@ impl CommandContext {
     /// Returns the worktree named by `--worktree`.
     pub(crate) fn worktree_filter(&self, session: &mut Session) -> Result<Option<WorktreeId>> {
         let Some(name) = &self.global.worktree else { return Ok(None) };
-        let all = survey(session)?;
-        let one = find(&all, name, &session.place.cwd)?;
+        let all = survey_worktrees(session)?;
+        let one = find_worktree(&all, name, &session.place.cwd)?;
         match (&one.id, one.last_seen) {
             (Some(id), Some(_)) => Ok(Some(id.clone())),
             _ => Err(Error::not_found(format!("worktree {} has never used this store", one.name))),
@@ -105,7 +104,7 @@ impl CommandContext {
 
     /// Returns the repository named by `--repo`, as operations of the store take it.
     pub(crate) fn repository_filter(&self, session: &mut Session) -> Result<Option<String>> {
-        self.global.repo.as_deref().map(|name| references::repository(session, name, Unknown::Keep)).transpose()
+        self.global.repo.as_deref().map(|name| find_repository(session, name, UnknownRepository::Keep)).transpose()
     }
 
     /// Returns whether `--worktree` or `--repo` restricts a list.

@@ -321,18 +321,10 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
     Some(match step.clone() {
         Step::Create { tasks, most } => world.call(AddWorkflow {
             name: format!("w{number}"),
-            source: None,
-            source_ref: None,
-            source_content: None,
-            summary: None,
             max_parallel: most,
-            base: None,
-            config: Value::Null,
             plan: Some(plan(&tasks)),
             start: !number.is_multiple_of(4),
-            repositories: Vec::new(),
-            shared: false,
-            only_here: false,
+            ..AddWorkflow::default()
         }),
         Step::Start(index) => world.call(StartWorkflow { workflow: workflow(index)? }),
         Step::Pause(index) => world.call(PauseWorkflow { workflow: workflow(index)? }),
@@ -351,21 +343,12 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             before: Vec::new(),
         }),
         Step::Remove(index) => world.call(RemoveTask { task: task(index)?, workflow: None }),
-        Step::ClaimNext => world.call(ClaimTask {
-            task: None,
-            workflow: None,
-            worktree_id: None,
-            repository: None,
-            ttl_ms: None,
-            budget: Some(200),
-        }),
+        Step::ClaimNext => world.call(ClaimTask { budget: Some(200), ..ClaimTask::default() }),
         Step::Claim(index) => world.call(ClaimTask {
             task: Some(task(index)?),
-            workflow: None,
-            worktree_id: None,
-            repository: None,
             ttl_ms: Some(300_000),
             budget: Some(200),
+            ..ClaimTask::default()
         }),
         Step::Checkpoint { task: index, lag } => world.call(AddCheckpoint {
             task: task(index)?,
@@ -392,18 +375,14 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             error: if hopeless { "hopeless" } else { "broken" }.to_owned(),
             hopeless,
         }),
-        Step::Release { task: index, lag, force } => world.call(ReleaseTask {
-            task: task(index)?,
-            workflow: None,
-            epoch: epoch(index, lag),
-            force,
-            reason: None,
-        }),
-        Step::SetAside { task: index } => {
-            world.call(PauseTask { task: task(index)?, workflow: None, epoch: epoch(index, 0), reason: None })
+        Step::Release { task: index, lag, force } => {
+            world.call(ReleaseTask { task: task(index)?, epoch: epoch(index, lag), force, ..ReleaseTask::default() })
         }
-        Step::Skip(index) => world.call(SkipTask { task: task(index)?, workflow: None, reason: None }),
-        Step::Reopen(index) => world.call(ReopenTask { task: task(index)?, workflow: None, reason: None }),
+        Step::SetAside { task: index } => {
+            world.call(PauseTask { task: task(index)?, epoch: epoch(index, 0), ..PauseTask::default() })
+        }
+        Step::Skip(index) => world.call(SkipTask { task: task(index)?, ..SkipTask::default() }),
+        Step::Reopen(index) => world.call(ReopenTask { task: task(index)?, ..ReopenTask::default() }),
         Step::Ask(index) => world.call(AskQuestion {
             task: task(index)?,
             workflow: None,
@@ -418,34 +397,25 @@ fn run(world: &mut World<'_>, step: &Step, choice: &Choice, number: usize) -> Op
             workflow: None,
             agent: agent.map(|agent| AGENTS[agent].to_owned()),
         }),
-        Step::Beat => world.call(Heartbeat { task: None, workflow: None, epoch: None }),
+        Step::Beat => world.call(Heartbeat::default()),
         Step::Register { capability, claims } => world.call(RegisterAgent {
-            name: None,
-            runtime: None,
             role: (world.caller.agent.is_none()).then_some(Role::Human),
             capabilities: Some(if capability { vec!["special".to_owned()] } else { Vec::new() }),
-            metadata: Value::Null,
-            process: None,
-            timeout_ms: None,
             max_claims: claims,
+            ..RegisterAgent::default()
         }),
         Step::Retire => world.call(RetireAgent { agent: None }),
         Step::Send { to } => world.call(SendMessage {
             to: Some(AGENTS[to].to_owned()),
-            reply_to: None,
-            kind: None,
-            priority: None,
             subject: Some(number.to_string()),
             body: "hello".to_owned(),
-            workflow: None,
-            task: None,
-            ttl_ms: None,
+            ..SendMessage::default()
         }),
         Step::Inbox => world.call(ListInbox { limit: 5, peek: false, after: None }),
         Step::Ack(index) => world.call(AckMessage { messages: vec![choice.messages.get(index)?.clone()] }),
         Step::LeaseIssue(index) => world.call(LeaseIssue { issue: ISSUES[index].to_owned(), ttl_ms: None }),
         Step::EndIssueLease(index) => {
-            world.call(EndIssueLease { issue: ISSUES[index].to_owned(), force: false, reason: None })
+            world.call(EndIssueLease { issue: ISSUES[index].to_owned(), ..EndIssueLease::default() })
         }
         Step::Pass(_) => world.call(ExpireDue {}),
     })

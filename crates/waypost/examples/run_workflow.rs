@@ -18,14 +18,7 @@ fn main() -> Result<()> {
     let workflow = app.run(&create, &ann)?.answer;
     println!("{} has {} tasks", workflow.workflow.name, workflow.total);
     loop {
-        let claim = ClaimTask {
-            task: None,
-            workflow: Some(workflow.workflow.id.to_string()),
-            worktree_id: None,
-            repository: None,
-            ttl_ms: None,
-            budget: None,
-        };
+        let claim = ClaimTask { workflow: Some(workflow.workflow.id.to_string()), ..ClaimTask::default() };
         let claimed = match app.run(&claim, &ann) {
             Ok(reply) => reply.answer,
             // Nothing is ready: every task is done, or waits for another agent.
@@ -35,10 +28,9 @@ fn main() -> Result<()> {
         println!("working on {}", claimed.task.task.name);
         let finish = FinishTask {
             task: claimed.task.task.id.to_string(),
-            workflow: None,
             epoch: Some(claimed.lease.epoch),
             outcome: "done".to_owned(),
-            evidence: None,
+            ..FinishTask::default()
         };
         app.run(&finish, &ann)?;
     }

@@ -4,10 +4,10 @@
 //! files and databases as `way`, its server and agents, at the same time, with the same guarantees.
 //!
 //! Where to begin:
-//! - **Issues** of a repository: [`ledger::Ledger`]. It needs no store.
+//! - **Issues** of a repository: [`issues::ledger::Ledger`]. It needs no store.
 //! - **Workflows, tasks, agents, messages and jobs**: [`app::App`] runs any operation for a caller. The operations are in [`op`],
 //!   their records in [`model`].
-//! - **Events** as they happen: [`session::Session`], an open store, with [`session::Session::wait`].
+//! - **Events** as they happen: [`app::session::Session`], an open store, with [`app::session::Session::wait`].
 //!
 //! ```
 //! use waypost::issues::ledger::{Edit, Ledger};
@@ -23,7 +23,7 @@
 //!
 //! The folder `examples` has whole programs: `add_issue`, `run_workflow`, `follow_events` and `custom_worker`.
 //!
-//! [`place`] finds where everything is stored, and why; it is the first step of all of these. Every function that can fail
+//! [`machine::place`] finds where everything is stored, and why; it is the first step of all of these. Every function that can fail
 //! returns [`Error`], whose [`Kind`] says what a program can do about it, and whose hints say what a person can.
 
 #![cfg_attr(

@@ -7,7 +7,7 @@ use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, header, prose, styled};
-use waypost::issues::claims;
+use waypost::issues::blocked;
 
 /// List blocked issues with their blockers
 #[derive(clap::Args)]
@@ -18,7 +18,7 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(cx: &mut CommandContext, _args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers()?;
-    let blocked = ledger_cx.with_index(|index| claims::blocked(index, ledger_cx.now, None.into()))?;
+    let blocked = ledger_cx.with_index(|index| blocked(index, ledger_cx.now, None.into()))?;
     let data: Vec<_> = blocked
         .iter()
         .map(|(issue, reasons)| json!({ "id": issue.id, "title": issue.title, "priority": issue.priority, "reasons": reasons }))

@@ -16,8 +16,8 @@ use crate::spans::parse_duration;
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, header, number, prose, styled};
 use waypost::app::session::{OpenStore, Session};
 use waypost::machine::place::{Location, StoreChoice};
-use waypost::work::retention;
 use waypost::work::transfer::{self, Move, Moved, Outcome};
+use waypost::work::{collect_garbage, find_garbage};
 
 /// Inspect, check, back up, shrink and move the store
 #[derive(clap::Args)]
@@ -288,10 +288,10 @@ fn gc(cx: &mut CommandContext, args: &GcArgs) -> Result<ExitCode> {
     let busy = cx.ui.busy("Looking for old records");
     let bytes_before = store_size(&mut session)?;
     let (before, removed) = if args.dry_run {
-        let found = retention::find(&mut session, age)?;
+        let found = find_garbage(&mut session, age)?;
         (found.before, found.removable)
     } else {
-        let collected = retention::collect(&mut session, age)?;
+        let collected = collect_garbage(&mut session, age)?;
         (collected.before, collected.removed)
     };
     // PostgreSQL, and a server, reuse the space themselves.

@@ -23,10 +23,9 @@ use crate::CommandContext;
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, header, styled};
 use waypost::app::session::{OpenStore, Session};
 use waypost::issues::ledger::Ledger;
-use waypost::issues::merge_driver::driver_problem;
-use waypost::issues::prune::LARGE_LEDGER_BYTES;
+use waypost::issues::{LARGE_LEDGER_BYTES, driver_problem};
 use waypost::machine::place::{DOT_DIR, Place, STORE_FILE};
-use waypost::work::survey::{State, survey};
+use waypost::work::{WorktreeState, survey_worktrees};
 
 /// Check store, ledgers and worktrees, and suggest fixes
 ///
@@ -495,7 +494,7 @@ fn audited(findings: &mut Vec<Finding>, path: &Path, audit: &Audit) {
 
 /// Checks the links to the store in worktrees. Other links are left alone.
 fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> Result<()> {
-    let all = survey(session)?;
+    let all = survey_worktrees(session)?;
     let live: Vec<_> = all.iter().filter(|one| one.is_live()).collect();
     let mut is_fine = true;
     for one in &live {
@@ -514,7 +513,7 @@ fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> R
             action: Some(if fixed { "now points to the store".to_owned() } else { "way doctor --fix".to_owned() }),
         });
     }
-    for one in all.iter().filter(|one| one.state == State::Gone) {
+    for one in all.iter().filter(|one| one.state == WorktreeState::Gone) {
         let is_listed = session
             .place
             .checkout
@@ -531,7 +530,7 @@ fn worktrees(findings: &mut Vec<Finding>, session: &mut Session, fix: bool) -> R
         }
     }
     if is_fine {
-        let elsewhere = all.iter().filter(|one| one.state == State::Elsewhere).count();
+        let elsewhere = all.iter().filter(|one| one.state == WorktreeState::Elsewhere).count();
         let gone = all.len() - live.len() - elsewhere;
         let elsewhere = if elsewhere == 0 { String::new() } else { format!(", {elsewhere} on other machines") };
         findings.push(ok("worktrees", format!("{} on disk, {gone} gone{elsewhere}", live.len())));

@@ -12,7 +12,7 @@ use waypost_core::{Error, Result};
 use crate::CommandContext;
 use crate::ui::{self, Cell, DIM, cell, header, number, prose, styled};
 use waypost::app::session::Session;
-use waypost::work::survey::{find, survey};
+use waypost::work::{find_worktree, survey_worktrees};
 
 /// Number of events that --follow reads at once.
 const PAGE_SIZE: u32 = 500;
@@ -52,8 +52,8 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let mut worktree_id = None;
     if let Some(reference) = &cx.global.worktree {
-        let all = survey(&mut session)?;
-        let one = find(&all, reference, &session.place.cwd)?;
+        let all = survey_worktrees(&mut session)?;
+        let one = find_worktree(&all, reference, &session.place.cwd)?;
         if one.last_seen.is_none() {
             return Err(Error::not_found(format!("worktree {} has never used this store", one.name)));
         }

@@ -3,8 +3,8 @@
 use std::process::ExitCode;
 
 use waypost::app::lazy_session::LazySession;
-use waypost::ops::graph;
 use waypost::ops::issue::IssueContext;
+use waypost::ops::{graph_of_issue, graph_of_workflow};
 use waypost_core::Result;
 
 use crate::CommandContext;
@@ -31,14 +31,14 @@ pub(crate) struct Args {
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let (session, found) = match cx.session_if_any()? {
         (_, Some(mut session)) => {
-            let found = graph::of_workflow(&mut session, &args.subject)?;
+            let found = graph_of_workflow(&mut session, &args.subject)?;
             (LazySession::from(session), found)
         }
         (place, None) => (LazySession::new(place, cx.ui.pending.clone()), None),
     };
     let graph = match found {
         Some(graph) => graph,
-        None => graph::of_issue(&IssueContext::open(session, cx.global.repo.as_deref(), &[])?, &args.subject)?,
+        None => graph_of_issue(&IssueContext::open(session, cx.global.repo.as_deref(), &[])?, &args.subject)?,
     };
     cx.ui.answer(&graph, |text| Drawing::of(&graph).write(text, args.format))?;
     Ok(ExitCode::SUCCESS)

@@ -17,9 +17,9 @@ use crate::escape::escape;
 use crate::setup::Agent;
 use crate::ui::print;
 use waypost::app::session::Session;
-use waypost::machine::environment::CLAUDE_ENV_FILE;
+use waypost::machine::CLAUDE_ENV_FILE;
 use waypost::machine::place::{Location, Place};
-use waypost::ops::agent::Prime;
+use waypost::ops::Prime;
 use waypost::work::jobs;
 use waypost::work::workspaces::{self, Force, UserWorkspaces};
 

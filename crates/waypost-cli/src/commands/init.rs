@@ -10,16 +10,14 @@ use waypost_core::{Error, Result, path_text, words};
 use waypost_workspace::{is_same_place, surroundings};
 
 use crate::CommandContext;
-use waypost::issues::forks;
-use waypost::issues::homes::change_home;
 use waypost::issues::ledger::Ledger;
-use waypost::issues::merge_driver;
-use waypost::issues::move_issues::take_private;
-use waypost::issues::repos::{Repo, primary, role};
+use waypost::issues::{
+    Repo, asks_for_driver, change_home, driver_attributes, ensure_driver, primary, record_chosen_role, role,
+    take_private,
+};
 use waypost::machine::config::{self, Config, Files, Value, key_named};
-use waypost::machine::environment::Variables;
 use waypost::machine::place::{DOT_DIR, LedgerHome, Place, expand};
-use waypost::machine::stores;
+use waypost::machine::{Variables, forget_store};
 
 /// The contents of `.waypost/.gitignore`.
 const GITIGNORE: &str =
@@ -109,12 +107,12 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     }
 
     let prefix = write_tracked_files(&place, args, &mut created)?;
-    forks::choose(&place)?;
+    record_chosen_role(&place)?;
     if let Some(scope) = cx.global.scope.or(cx.global.global.then_some(waypost::machine::place::Scope::Global)) {
         let file = checkout.private_dir.join("config.toml");
         config::set(&file, &lock, key_named("scope")?, &Value::Text(scope.to_string()))?;
     }
-    stores::forget(&place)?;
+    forget_store(&place)?;
     let session = cx.session_to_write()?;
     let store = session.choice.location.to_string();
     let data = json!({
@@ -186,18 +184,18 @@ fn write_tracked_files(place: &Place, args: &Args, created: &mut Vec<PathBuf>) -
             created.push(file);
         }
         let is_separate = place.ledger_home().0 == LedgerHome::Separate;
-        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !is_separate && !merge_driver::asks_for_driver(&attributes) {
+        if matches!(checkout.vcs, Vcs::Git | Vcs::Jj) && !is_separate && !asks_for_driver(&attributes) {
             // Keep the existing contents.
             let mut content = waypost_fs::read_small_file(&attributes)?.unwrap_or_default();
             if !content.is_empty() && !content.ends_with(b"\n") {
                 content.push(b'\n');
             }
-            content.extend_from_slice(merge_driver::attributes().as_bytes());
+            content.extend_from_slice(driver_attributes().as_bytes());
             waypost_fs::replace(&attributes, &content, 0o644)
                 .map_err(|error| Error::unavailable(format!("cannot write {}", attributes.display())).because(error))?;
             created.push(attributes);
         }
-        merge_driver::ensure_driver(place);
+        ensure_driver(place);
     } else if args.prefix.is_some() {
         return Err(Error::invalid("a bare repository has no worktree to store the prefix in")
             .hint("create one first: way worktree add BRANCH"));
@@ -283,7 +281,7 @@ fn set_up_contributor(cx: &mut CommandContext, place: &Place, planning: &str) ->
     // The settings above decide where the issues belong.
     let place = cx.place()?;
     let moved = take_private(&Ledger::of(&place)?)?;
-    forks::choose(&place)?;
+    record_chosen_role(&place)?;
     let data = json!({ "role": "contributor", "planning": text, "created": is_new, "moved": moved });
     cx.ui.answer(&data, |out| {
         out.line(format!("{} {}", if is_new { "Created" } else { "Using" }, path.display()));

@@ -14,7 +14,7 @@ use waypost_core::op::ListEvents;
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, cell, styled};
-use waypost::issues::history::{self, Step};
+use waypost::issues::{Step, steps};
 use waypost::ops::issue::IssueContext;
 
 /// Maximum number of events that are shown.
@@ -61,7 +61,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
             (record.text("id").unwrap_or_default(), None)
         }
     };
-    let mut rows: Vec<Row> = if let Some(steps) = history::steps(&ledger_cx.place, &id, record.as_ref(), limit)? {
+    let mut rows: Vec<Row> = if let Some(steps) = steps(&ledger_cx.place, &id, record.as_ref(), limit)? {
         if steps.is_shallow {
             cx.ui.warn("this is a shallow clone, so the history before its oldest commit is unknown");
         }

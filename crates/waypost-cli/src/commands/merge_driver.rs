@@ -7,7 +7,7 @@ use waypost_core::{Error, Result};
 use waypost_workspace::surroundings;
 
 use crate::CommandContext;
-use waypost::issues::merge_driver::merge_files;
+use waypost::issues::merge_files;
 
 /// Merge three versions of a ledger, for git and other tools, and write the result to OURS
 ///

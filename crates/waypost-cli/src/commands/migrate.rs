@@ -8,9 +8,7 @@ use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, header, prose, styled};
-use waypost::issues::homes::change_home;
-use waypost::issues::merge_driver;
-use waypost::issues::move_issues::{Which, migrate};
+use waypost::issues::{Which, change_home, ensure_driver, migrate_issues};
 use waypost::machine::place::LedgerHome;
 
 /// Move issues to another ledger, or a ledger to another home; exits with 6 if no issue matches
@@ -52,7 +50,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let from = from.as_deref().map(|from| ledger_cx.target(Some(from))).transpose()?;
     let which = Which::parse(filter, ledger_cx.ledger.actor())?;
     let busy = cx.ui.busy("Moving issues");
-    let moved = migrate(&ledger_cx.ledger, from, to, &which, args.dry_run)?;
+    let moved = migrate_issues(&ledger_cx.ledger, from, to, &which, args.dry_run)?;
     drop(busy);
     let ids: Vec<&str> = moved.iter().map(|entry| entry.issue.id.as_str()).collect();
     cx.ui.answer(&json!({ "moved": ids, "written": !args.dry_run }), |text| {
@@ -80,7 +78,7 @@ fn move_home(cx: &mut CommandContext, home: LedgerHome, dry_run: bool) -> Result
     let busy = cx.ui.busy("Moving the ledger");
     if !dry_run {
         // Other clones may write to the former home until they know of the move.
-        merge_driver::ensure_driver(&place);
+        ensure_driver(&place);
     }
     let moved = change_home(&place, home, dry_run)?;
     drop(busy);

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use waypost_core::Result;
 
 use crate::CommandContext;
-use waypost::ops::agent::Prime;
+use waypost::ops::Prime;
 
 /// Print the context for an agent that starts, or starts again
 ///

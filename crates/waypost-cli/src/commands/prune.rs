@@ -8,8 +8,7 @@ use waypost_core::{Kind, Result};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, DIM, header, prose, styled};
-use waypost::issues::merge_driver::ensure_driver;
-use waypost::issues::prune::{Plan, Pruned, prune};
+use waypost::issues::{PrunePlan, Pruned, ensure_driver, prune};
 use waypost_core::ledger::issue::parse_time_ago;
 
 /// Remove old closed issues from the ledger; exits with 6 if there are none
@@ -34,7 +33,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers_to_change_with(&[], args.dry_run)?;
-    let plan = Plan {
+    let plan = PrunePlan {
         before: parse_time_ago(&args.closed_before, ledger_cx.now)?,
         keep: args.keep,
         down_to: None,

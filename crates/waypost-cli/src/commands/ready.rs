@@ -9,7 +9,7 @@ use waypost_ledger::{Filter, Index, Sort};
 use crate::CommandContext;
 use crate::issues::list_limit;
 use crate::ui::{BOLD, GOOD, cell, header, prose, styled};
-use waypost::issues::repos::Repo;
+use waypost::issues::Repo;
 use waypost::ops::issue::{IssueContext, ListReadyIssues};
 
 /// List issues that can be worked on now, in order of priority; exits with 6 if there are none

@@ -8,9 +8,9 @@ use waypost_core::op::{AddRepository, ListRepositories, RemoveRepository};
 
 use crate::CommandContext;
 use crate::ui::{DIM, GOOD, cell, cell_keeping_end, header, number, styled};
-use waypost::issues::repos::Repo;
+use waypost::issues::Repo;
+use waypost::machine::SystemEntropy;
 use waypost::machine::place::expand;
-use waypost::machine::system::SystemEntropy;
 
 /// List, register and remove repositories of the store
 ///

@@ -7,7 +7,7 @@ use waypost_core::words::count;
 use waypost_core::{Error, Kind, Result, path_text};
 
 use crate::CommandContext;
-use waypost::issues::merge_driver::resolve;
+use waypost::issues::resolve_conflicts;
 
 /// Resolve conflict markers in the ledger; exits with 6 if there are none
 ///
@@ -25,7 +25,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let ledger_cx = cx.open_ledgers_to_change()?;
-    let Some(resolved) = resolve(&ledger_cx.place, &ledger_cx.ledger, args.stage)? else {
+    let Some(resolved) = resolve_conflicts(&ledger_cx.place, &ledger_cx.ledger, args.stage)? else {
         return Err(Error::new(Kind::NothingToDo, "the ledger has no conflict markers"));
     };
     let path = &resolved.path;

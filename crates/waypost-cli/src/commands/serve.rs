@@ -18,7 +18,7 @@ use crate::CommandContext;
 use crate::ui::{BOLD, cell, print_error, styled};
 use waypost::app::App;
 use waypost::machine::place::{Place, expand};
-use waypost::serving::tokens::{Tokens, hash, random_hex};
+use waypost::serving::{Tokens, hash_token, random_hex};
 use waypost::work::jobs::JobSocket;
 
 /// The default port.
@@ -210,7 +210,7 @@ fn bind_socket(place: &Place, named: Option<&Path>) -> Result<(UnixListener, Pat
         expand(path, &place.cwd, &place.variables)?
     } else {
         let store = place.store()?.location.to_string();
-        let name = format!("run/{}.sock", &hash(&store)[..12]);
+        let name = format!("run/{}.sock", &hash_token(&store)[..12]);
         let no_home = || Error::invalid("the socket needs a home directory").hint("set HOME, or use --socket PATH");
         place.in_home(&name).ok_or_else(no_home)?.0
     };

@@ -10,7 +10,7 @@ use waypost_ledger::Summary;
 use crate::CommandContext;
 use crate::issues::{OneOrMany, ids};
 use crate::ui::{BOLD, Cell, DIM, Text, cell, header, prose, styled};
-use waypost::issues::repos::Repo;
+use waypost::issues::Repo;
 use waypost::ops::issue::{IssueContext, IssueDetails, ListIssues};
 
 /// Show issues with all details

@@ -18,8 +18,8 @@ use crate::spans::{format_deadline, format_duration};
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, Text, WARN, cell, cell_keeping_end, styled};
 use crate::work::{group_title, group_words};
 use waypost::issues::ledger::{Change, Edit};
-use waypost::ops::status::{IssueCounts, ShowStatus, Status};
-use waypost::work::survey::{State, Surveyed, survey};
+use waypost::ops::{IssueCounts, ShowStatus, Status};
+use waypost::work::{Surveyed, WorktreeState, survey_worktrees};
 
 /// Show the status of all worktrees; items that need attention come first
 #[derive(clap::Args)]
@@ -55,7 +55,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         return print_line(cx);
     }
     let mut session = cx.session()?;
-    let all = survey(&mut session)?;
+    let all = survey_worktrees(&mut session)?;
     let worktree_id = cx.worktree_filter(&mut session)?;
     let repository = cx.repository_filter(&mut session)?;
     let status = session.call_app(ShowStatus { worktree_id, repository, limit: Some(args.limit) })?;
@@ -310,15 +310,15 @@ impl Page<'_> {
 
     fn worktrees(&self, text: &mut Text, worktrees: &[Surveyed], is_filtered: bool) {
         text.heading("Worktrees");
-        let shown = worktrees.iter().filter(|one| is_filtered || one.state != State::Removed);
+        let shown = worktrees.iter().filter(|one| is_filtered || one.state != WorktreeState::Removed);
         let rows: Vec<_> = shown
             .map(|one| {
                 let (mark, style) = match one.state {
-                    State::Here => ("*", GOOD),
-                    State::Present => (" ", PLAIN),
-                    State::New | State::Elsewhere => (" ", DIM),
-                    State::Gone | State::Unreachable => (" ", BAD),
-                    State::Removed => (" ", WARN),
+                    WorktreeState::Here => ("*", GOOD),
+                    WorktreeState::Present => (" ", PLAIN),
+                    WorktreeState::New | WorktreeState::Elsewhere => (" ", DIM),
+                    WorktreeState::Gone | WorktreeState::Unreachable => (" ", BAD),
+                    WorktreeState::Removed => (" ", WARN),
                 };
                 let place = one.id.as_ref().and_then(|id| self.places.get(id)).unwrap_or(&one.name);
                 vec![

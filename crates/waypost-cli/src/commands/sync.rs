@@ -8,9 +8,10 @@ use waypost_core::{Kind, Result, path_text};
 use crate::CommandContext;
 use crate::escape::escape;
 use crate::ui::Text;
-use waypost::issues::proposals::{Outcome, merge_answered_proposals};
-use waypost::issues::repos::Repo;
-use waypost::issues::sync::{Fetched, Options, Push, Synced, fetch_project, push, sync, timeout};
+use waypost::issues::{
+    Fetched, ProposalOutcome, Push, Repo, SyncOptions, Synced, fetch_project, merge_answered_proposals, push_setting,
+    sync, sync_timeout,
+};
 use waypost::ops::issue::IssueContext;
 
 /// Synchronize ledgers: fetch, merge, commit and push
@@ -45,10 +46,10 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let push = match (args.no_push, args.push_commits) {
         (true, _) => Push::Nothing,
         (_, true) => Push::Branch,
-        _ => push(&ledger_cx.place),
+        _ => push_setting(&ledger_cx.place),
     };
     let (dry_run, accept_growth) = (args.dry_run, args.accept_growth);
-    let options = Options { push, dry_run, timeout: timeout(&ledger_cx.place), accept_growth };
+    let options = SyncOptions { push, dry_run, timeout: sync_timeout(&ledger_cx.place), accept_growth };
     let numbers = ledger_cx.ledger.numbers();
     let is_one = numbers.len() == 1;
     // Without a planning repository there are no proposals.
@@ -103,16 +104,16 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
     let outcomes = if args.dry_run { Vec::new() } else { merge_answered_proposals(&ledger_cx.ledger, 0)? };
     for outcome in &outcomes {
         let message = match outcome {
-            Outcome::Accepted(id) => format!("{id} was accepted and is now an issue of the project"),
-            Outcome::AcceptedAhead(id) => {
+            ProposalOutcome::Accepted(id) => format!("{id} was accepted and is now an issue of the project"),
+            ProposalOutcome::AcceptedAhead(id) => {
                 format!("{id} was accepted; your planning keeps it until you pull the project")
             }
-            Outcome::AcceptedInPart(id) => {
+            ProposalOutcome::AcceptedInPart(id) => {
                 format!("{id} was accepted without your latest changes; to propose them: way propose {id}")
             }
-            Outcome::Rejected(id, None) => format!("{id} was rejected"),
-            Outcome::Rejected(id, Some(reason)) => format!("{id} was rejected: {reason}"),
-            Outcome::Dropped(id, how) => format!("{id} was dropped: {how}; it is local to your planning again"),
+            ProposalOutcome::Rejected(id, None) => format!("{id} was rejected"),
+            ProposalOutcome::Rejected(id, Some(reason)) => format!("{id} was rejected: {reason}"),
+            ProposalOutcome::Dropped(id, how) => format!("{id} was dropped: {how}; it is local to your planning again"),
         };
         if cx.ui.json {
             cx.ui.warn(&message);
@@ -125,7 +126,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
 }
 
 /// Fetches the project that receives proposals. A failure is a warning, so that the rest is still synced.
-fn fetch(cx: &mut CommandContext, ledger_cx: &IssueContext, options: Options) -> Result<Option<Fetched>> {
+fn fetch(cx: &mut CommandContext, ledger_cx: &IssueContext, options: SyncOptions) -> Result<Option<Fetched>> {
     let project = &ledger_cx.ledger.repos()[0];
     if !options.dry_run {
         cx.ui.progress(&escape(&format!("Fetching {}", project.path().display())))?;

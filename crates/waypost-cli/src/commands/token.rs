@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use serde_json::{Value, json};
-use waypost::serving::access::Role;
+use waypost::serving::Role;
 use waypost_core::Result;
 
 use crate::CommandContext;
 use crate::spans::parse_duration;
 use crate::ui::{BOLD, DIM, cell, header, styled};
-use waypost::serving::tokens::{OWNER_TOKEN_ID, Token, TokenRequest, Tokens};
+use waypost::serving::{OWNER_TOKEN_ID, Token, TokenRequest, Tokens};
 
 /// Create and revoke tokens for clients of way serve
 ///

@@ -8,7 +8,7 @@ use waypost_core::{Result, path_text};
 
 use crate::CommandContext;
 use crate::ui::{BOLD, Cell, DIM, cell, styled};
-use waypost::issues::repos::{Repos, Route, role};
+use waypost::issues::{Repos, Route, role};
 use waypost::machine::place::{Location, Place, Source};
 
 /// Show where everything is stored, and why

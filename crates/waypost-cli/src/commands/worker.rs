@@ -9,9 +9,7 @@ use waypost_core::{Error, Kind, Result};
 use super::job::HowArgs;
 use crate::CommandContext;
 use crate::spans::parse_duration;
-use waypost::work::references::ALL_REPOSITORIES;
-use waypost::work::worker::{Worker, WorkerEvent};
-use waypost::work::workspaces;
+use waypost::work::{ALL_REPOSITORIES, Worker, WorkerEvent, workspaces};
 
 /// Claim tasks as they become ready, and run each as a job
 ///

@@ -15,7 +15,7 @@ use crate::CommandContext;
 use crate::ui::{BAD, Cell, DIM, GOOD, PLAIN, WARN, cell, cell_keeping_end, header, styled};
 use waypost::app::session::Session;
 use waypost::machine::place::{DOT_DIR, STORE_FILE, Scope};
-use waypost::work::survey::{State, Surveyed, find, survey};
+use waypost::work::{Surveyed, WorktreeState, find_worktree, survey_worktrees};
 
 /// Add, list and remove worktrees that share one store
 #[derive(clap::Args)]
@@ -109,9 +109,9 @@ fn add(cx: &mut CommandContext, args: &AddArgs) -> Result<ExitCode> {
 
 fn list(cx: &mut CommandContext, _args: &ListArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
-    let mut all = survey(&mut session)?;
+    let mut all = survey_worktrees(&mut session)?;
     if let Some(reference) = &cx.global.worktree {
-        all = vec![find(&all, reference, &session.place.cwd)?.clone()];
+        all = vec![find_worktree(&all, reference, &session.place.cwd)?.clone()];
     }
     let now = session.now()?;
     cx.ui.answer(&all, |text| text.table(&table_of(&all, now)))?;
@@ -121,8 +121,8 @@ fn list(cx: &mut CommandContext, _args: &ListArgs) -> Result<ExitCode> {
 fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
     let mut session = cx.session()?;
     let checkout = session.place.require_checkout()?.clone();
-    let all = survey(&mut session)?;
-    let target = find(&all, &args.target, &session.place.cwd)?;
+    let all = survey_worktrees(&mut session)?;
+    let target = find_worktree(&all, &args.target, &session.place.cwd)?;
     if target.repository_id != session.repository().id {
         return Err(Error::refused(format!("worktree {} belongs to repository {}", target.name, target.repository))
             .hint("run the command in that repository"));
@@ -148,7 +148,7 @@ fn rm(cx: &mut CommandContext, args: &RmArgs) -> Result<ExitCode> {
         unlink(&session, &target.path);
         ignored.retain(|name| name != &format!("{DOT_DIR}/{STORE_FILE}") && name != &format!("{DOT_DIR}/"));
         worktrees::remove(&checkout, &target.name, &target.path, saved.is_some())?;
-    } else if target.state == State::Unreachable {
+    } else if target.state == WorktreeState::Unreachable {
         return Err(Error::unavailable(format!("cannot read worktree {}", target.name)));
     } else if target.path.symlink_metadata().is_err() {
         worktrees::forget(&checkout, &target.path)?;
@@ -234,13 +234,13 @@ pub(crate) fn table_of(worktrees: &[Surveyed], now: Timestamp) -> Vec<Vec<Cell>>
     let several = worktrees.iter().any(|one| one.repository != worktrees[0].repository);
     let titles = header(["  NAME", "BRANCH", "STATE", "SEEN", "ID", "PATH"]);
     let rows = worktrees.iter().map(|one| {
-        let mark = if one.state == State::Here { "*" } else { " " };
+        let mark = if one.state == WorktreeState::Here { "*" } else { " " };
         let style = match one.state {
-            State::Here => GOOD,
-            State::Present => PLAIN,
-            State::New | State::Elsewhere => DIM,
-            State::Gone | State::Unreachable => BAD,
-            State::Removed => WARN,
+            WorktreeState::Here => GOOD,
+            WorktreeState::Present => PLAIN,
+            WorktreeState::New | WorktreeState::Elsewhere => DIM,
+            WorktreeState::Gone | WorktreeState::Unreachable => BAD,
+            WorktreeState::Removed => WARN,
         };
         let name = if several { format!("{}/{}", one.repository, one.name) } else { one.name.clone() };
         vec![

@@ -13,7 +13,7 @@ use std::time::Duration;
 use clap::{Arg, ArgMatches, Command, FromArgMatches as _};
 use clap_complete::engine::{self, ArgValueCompleter, CompletionCandidate};
 use waypost::app::candidates::{Candidate, Noun, candidates};
-use waypost::machine::environment::Variables;
+use waypost::machine::Variables;
 use waypost::machine::place::{Place, Request};
 use waypost_core::escape::needs_escape;
 

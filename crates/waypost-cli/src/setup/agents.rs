@@ -19,7 +19,7 @@ use std::path::PathBuf;
 use std::str::FromStr;
 
 use serde_json::json;
-use waypost::machine::environment::Variables;
+use waypost::machine::Variables;
 use waypost_core::nearest::nearest;
 use waypost_core::{Error, Result};
 

@@ -5,11 +5,9 @@ use std::time::{Duration, Instant};
 
 use waypost::app::lazy_session::LazySession;
 use waypost::app::session::Session;
-use waypost::issues::repos::Repo;
+use waypost::issues::Repo;
 use waypost::ops::issue::{IssueContext, IssueDetails, ListIssues};
-use waypost::work::jobs;
-use waypost::work::references;
-use waypost::work::survey::survey;
+use waypost::work::{find_repository_id, jobs, survey_worktrees};
 use waypost_core::id::WorktreeId;
 use waypost_core::model::{
     AgentStatus, EventQuery, JobStatus, Role, TaskStatus, WorkflowQuery, WorkflowStatus, WorkspaceStatus,
@@ -105,7 +103,7 @@ impl Loader {
     fn read_places(&mut self) -> Result<()> {
         let is_current = self.places.as_ref().is_some_and(|(_, read)| read.elapsed() < NAMES_AGE);
         if !is_current {
-            let all = survey(&mut self.session)?;
+            let all = survey_worktrees(&mut self.session)?;
             self.places = Some((places(&all), Instant::now()));
         }
         Ok(())
@@ -203,7 +201,7 @@ impl Loader {
     }
 
     fn workflows(&mut self) -> Result<(Vec<Row>, bool)> {
-        let repository_id = references::repository_id(&mut self.session, self.wanted.repository.as_deref())?;
+        let repository_id = find_repository_id(&mut self.session, self.wanted.repository.as_deref())?;
         let worktree_id = self.wanted.worktree_id.clone();
         let query = WorkflowQuery { worktree_id, repository_id, limit: MAX_ROWS, ..WorkflowQuery::default() };
         let list = self.session.call(ListWorkflows { query })?;
@@ -239,12 +237,10 @@ impl Loader {
 
     fn workspaces(&mut self) -> Result<(Vec<Row>, bool)> {
         let list = self.session.call(ListWorkspaces {
-            machine: None,
-            all: false,
             worktree_id: self.wanted.worktree_id.clone(),
             repository: self.wanted.repository.clone(),
-            after: None,
             limit: Some(u32::MAX),
+            ..ListWorkspaces::default()
         })?;
         let rows = list.workspaces.iter().map(|view| self.workspace_row(view)).collect();
         Ok(limited(rows))
@@ -326,13 +322,10 @@ impl Loader {
 
     fn jobs(&mut self) -> Result<(Vec<Row>, bool)> {
         let list = self.session.call(ListJobs {
-            status: None,
-            live: false,
-            task: None,
             worktree_id: self.wanted.worktree_id.clone(),
             repository: self.wanted.repository.clone(),
-            after: None,
             limit: Some(MAX_ROWS + 1),
+            ..ListJobs::default()
         })?;
         let rows: Vec<Row> = list.jobs.iter().map(job_row).collect();
         Ok(limited(rows))
@@ -381,7 +374,7 @@ impl Loader {
     }
 
     fn task_fields(&mut self, id: &str) -> Result<Fields> {
-        let page = self.session.call(ShowTask { task: id.to_owned(), workflow: None, repository: None })?;
+        let page = self.session.call(ShowTask { task: id.to_owned(), ..ShowTask::default() })?;
         let now = self.session.now()?;
         let (view, task) = (&page.task, &page.task.task);
         let mut fields = Vec::new();
@@ -513,15 +506,7 @@ impl Loader {
                 self.session.call(ShowWorkspace { workspace: id.to_owned() })?.workspace.job_id.map(|id| id.to_string())
             }
             _ => {
-                let newest = ListJobs {
-                    status: None,
-                    live: false,
-                    task: Some(id.to_owned()),
-                    worktree_id: None,
-                    repository: None,
-                    after: None,
-                    limit: Some(1),
-                };
+                let newest = ListJobs { task: Some(id.to_owned()), limit: Some(1), ..ListJobs::default() };
                 self.session.call(newest)?.jobs.first().map(|view| view.job.id.to_string())
             }
         };

@@ -93,9 +93,8 @@ fn paging_events_from_next_misses_and_repeats_none() {
 fn the_status_shows_silent_agents_and_messages_for_the_caller() {
     let mut store = TestStore::new();
     start_and_claim(&mut store, "ada", Some(30_000));
-    let status = |store: &mut TestStore| {
-        store.read("bob", ShowWorkStatus { worktree_id: None, repository: None, limit: 5 }).unwrap()
-    };
+    let status =
+        |store: &mut TestStore| store.read("bob", ShowWorkStatus { limit: 5, ..ShowWorkStatus::default() }).unwrap();
     store.set_now(20_999);
     assert_eq!((status(&mut store).working.len(), status(&mut store).stuck.len()), (1, 0));
     store.set_now(21_001);

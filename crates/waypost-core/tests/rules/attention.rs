@@ -26,7 +26,7 @@ fn store() -> TestStore {
 }
 
 fn groups(store: &mut TestStore, limit: u32) -> Vec<Group> {
-    store.read(PERSON, ShowWorkStatus { worktree_id: None, repository: None, limit }).unwrap().groups
+    store.read(PERSON, ShowWorkStatus { limit, ..ShowWorkStatus::default() }).unwrap().groups
 }
 
 fn rows(store: &mut TestStore, kind: GroupKind) -> Vec<(String, String)> {
@@ -40,13 +40,7 @@ fn named(names: &[(&str, &str)]) -> Vec<(String, String)> {
 }
 
 fn fail(task: &str) -> FailTask {
-    FailTask {
-        task: task.to_owned(),
-        workflow: None,
-        epoch: None,
-        error: "it broke\nbadly".to_owned(),
-        hopeless: false,
-    }
+    FailTask { task: task.to_owned(), error: "it broke\nbadly".to_owned(), ..FailTask::default() }
 }
 
 #[test]
@@ -55,7 +49,7 @@ fn each_task_is_in_the_group_of_who_acts_next() {
     assert_eq!(rows(&mut store, GroupKind::Queued).len(), 4, "b and c wait for others");
     store.write("ann", claim(Some("d"))).unwrap();
     store.set_now(2_000);
-    let ask = AskQuestion { task: "d".to_owned(), workflow: None, epoch: None, question: "Which?".to_owned() };
+    let ask = AskQuestion { task: "d".to_owned(), question: "Which?".to_owned(), ..AskQuestion::default() };
     store.write("ann", ask).unwrap();
     store.set_now(3_000);
     store.write("ann", claim(Some("a"))).unwrap();
@@ -99,6 +93,6 @@ fn paused_workflows_are_queued_and_messages_need_their_reader() {
     store.write(PERSON, PauseWorkflow { workflow: "w".to_owned() }).unwrap();
     assert_eq!(rows(&mut store, GroupKind::Queued), named(&[("w", "paused")]));
     assert_eq!(rows(&mut store, GroupKind::NeedsYou), [], "the message is not for this caller");
-    let seen = store.read("bob", ShowWorkStatus { worktree_id: None, repository: None, limit: 9 }).unwrap();
+    let seen = store.read("bob", ShowWorkStatus { limit: 9, ..ShowWorkStatus::default() }).unwrap();
     assert_eq!(seen.groups[0].rows[0].chip, "message");
 }

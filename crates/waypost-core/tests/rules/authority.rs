@@ -31,7 +31,7 @@ fn a_token_changes_only_work_that_its_agent_planned_or_holds() {
         let planned = AddWorkflow { start: true, ..workflow(name, plan(name)) };
         store.write_as(caller, None, planned).unwrap();
     }
-    let skip = |task: &str| SkipTask { task: task.to_owned(), workflow: None, reason: None };
+    let skip = |task: &str| SkipTask { task: task.to_owned(), ..SkipTask::default() };
     let start = || StartWorkflow { workflow: "of-bob".to_owned() };
     for refused in [
         store.write_as(&ann, None, cancel("of-bob")).map(drop),
@@ -55,10 +55,8 @@ fn templates_are_saved_by_coordinators_and_people() {
     let mut store = TestStore::new();
     let template = || SaveTemplate {
         name: "t".to_owned(),
-        description: None,
         body: Some(serde_json::json!({ "tasks": [{ "name": "a" }] })),
-        from: None,
-        variables: Vec::new(),
+        ..SaveTemplate::default()
     };
     assert_eq!(store.write_as(&token_of("ann"), None, template()).unwrap_err().kind(), Kind::Refused);
     store.write(PERSON, template()).unwrap();

@@ -99,7 +99,7 @@ fn a_task_without_work_of_its_own_stands_for_the_tasks_it_depends_on() {
     ]);
     let mut store = start(plan, None);
     done(&mut store, "one", "c1");
-    store.write(PERSON, SkipTask { task: "skipped".to_owned(), workflow: None, reason: None }).unwrap();
+    store.write(PERSON, SkipTask { task: "skipped".to_owned(), ..SkipTask::default() }).unwrap();
     store.write(AGENT, claim(Some("by hand"))).unwrap();
     store.write(AGENT, finish("by hand")).unwrap();
     let last = job(&mut store, "last");
@@ -112,7 +112,7 @@ fn a_task_without_work_of_its_own_stands_for_the_tasks_it_depends_on() {
 fn a_task_that_was_done_again_without_a_job_has_no_result() {
     let mut store = start(json!([{ "name": "one" }, { "name": "last", "depends_on": ["one"] }]), None);
     done(&mut store, "one", "c1");
-    store.write(PERSON, ReopenTask { task: "one".to_owned(), workflow: None, reason: None }).unwrap();
+    store.write(PERSON, ReopenTask { task: "one".to_owned(), ..ReopenTask::default() }).unwrap();
     store.write(AGENT, claim(Some("one"))).unwrap();
     store.write(AGENT, finish("one")).unwrap();
     let last = job(&mut store, "last");

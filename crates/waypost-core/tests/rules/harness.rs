@@ -170,50 +170,20 @@ pub(crate) fn repository(number: u64) -> Repository {
 
 /// Creates and starts a workflow.
 pub(crate) fn workflow(name: &str, plan: Plan) -> AddWorkflow {
-    AddWorkflow {
-        name: name.to_owned(),
-        source: None,
-        source_ref: None,
-        source_content: None,
-        summary: None,
-        max_parallel: None,
-        base: None,
-        config: Value::Null,
-        plan: Some(plan),
-        start: true,
-        repositories: Vec::new(),
-        shared: false,
-        only_here: false,
-    }
+    AddWorkflow { name: name.to_owned(), plan: Some(plan), start: true, ..AddWorkflow::default() }
 }
 
 pub(crate) fn registration(name: Option<&str>, timeout_ms: Option<u64>) -> RegisterAgent {
-    RegisterAgent {
-        name: name.map(str::to_owned),
-        runtime: None,
-        role: None,
-        capabilities: None,
-        metadata: Value::Null,
-        process: None,
-        timeout_ms,
-        max_claims: None,
-    }
+    RegisterAgent { name: name.map(str::to_owned), timeout_ms, ..RegisterAgent::default() }
 }
 
 /// Claims a task, or the next one without a name.
 pub(crate) fn claim(task: Option<&str>) -> ClaimTask {
-    ClaimTask {
-        task: task.map(str::to_owned),
-        workflow: None,
-        worktree_id: None,
-        repository: None,
-        ttl_ms: None,
-        budget: None,
-    }
+    ClaimTask { task: task.map(str::to_owned), ..ClaimTask::default() }
 }
 
 pub(crate) fn finish(task: &str) -> FinishTask {
-    FinishTask { task: task.to_owned(), workflow: None, epoch: None, outcome: "done".to_owned(), evidence: None }
+    FinishTask { task: task.to_owned(), outcome: "done".to_owned(), ..FinishTask::default() }
 }
 
 pub(crate) fn checkpoint(task: &str, summary: &str) -> AddCheckpoint {
@@ -231,15 +201,5 @@ pub(crate) fn checkpoint(task: &str, summary: &str) -> AddCheckpoint {
 }
 
 pub(crate) fn message(to: &str, body: &str) -> SendMessage {
-    SendMessage {
-        to: Some(to.to_owned()),
-        reply_to: None,
-        kind: None,
-        priority: None,
-        subject: None,
-        body: body.to_owned(),
-        workflow: None,
-        task: None,
-        ttl_ms: None,
-    }
+    SendMessage { to: Some(to.to_owned()), body: body.to_owned(), ..SendMessage::default() }
 }

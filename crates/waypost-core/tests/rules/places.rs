@@ -263,12 +263,8 @@ fn a_name_means_the_nearest_record_and_a_repository_can_be_named() {
     assert_eq!(show(&mut store, &one, Some("repository 2")).workflow, "two");
     let seen = show(&mut store, &one, Some("repository 2"));
     assert_eq!(seen.repository.as_deref(), Some("repository 2"));
-    let context = ShowContext {
-        task: "build".to_owned(),
-        workflow: None,
-        repository: Some("repository 2".to_owned()),
-        budget: None,
-    };
+    let context =
+        ShowContext { task: "build".to_owned(), repository: Some("repository 2".to_owned()), ..ShowContext::default() };
     let text = store.read_as(&one, context.clone()).unwrap().text;
     assert!(text.contains("Repository: repository 2"), "{text}");
     assert!(text.contains("Planned in worktree: tree 20"), "{text}");
@@ -310,7 +306,7 @@ fn records_name_their_worktree_also_after_it_was_removed() {
     store.write_as(&linked, None, checkpoint("a", "half")).unwrap();
     let gone = RemoveWorktree { id: linked.worktree.id.clone() };
     store.write_as(&agent_in(1), None, gone).unwrap();
-    let show = ShowTask { task: "a".to_owned(), workflow: None, repository: None };
+    let show = ShowTask { task: "a".to_owned(), ..ShowTask::default() };
     let page = store.read_as(&agent_in(1), show).unwrap();
     let list =
         ListCheckpoints { task: "a".to_owned(), workflow: None, repository: None, before: None, limit: 9, after: None };

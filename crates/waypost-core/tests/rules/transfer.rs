@@ -80,7 +80,7 @@ fn a11_a_moved_workflow_changes_only_in_the_destination() {
     for error in [
         here.store.write("ada", claim(Some("build"))).map(drop),
         here.store.write("ada", ResumeWorkflow { workflow: "release".to_owned() }).map(drop),
-        here.store.write("ada", SkipTask { task: "test".to_owned(), workflow: None, reason: None }).map(drop),
+        here.store.write("ada", SkipTask { task: "test".to_owned(), ..SkipTask::default() }).map(drop),
     ] {
         let error = error.unwrap_err();
         assert_eq!(error.to_string(), "workflow release was moved to there");
@@ -110,13 +110,7 @@ fn moving_again_completes_a_move_that_crashed_between_the_stores() {
     let id = start_release(&mut here);
     here.store.write("ada", finish("build")).unwrap();
     here.store.write("ada", claim(Some("test"))).unwrap();
-    let fail = FailTask {
-        task: "test".to_owned(),
-        workflow: None,
-        epoch: None,
-        error: "it broke".to_owned(),
-        hopeless: false,
-    };
+    let fail = FailTask { task: "test".to_owned(), error: "it broke".to_owned(), ..FailTask::default() };
     here.store.write("ada", fail).unwrap();
     let due = here.show(&id).tasks[1].task.due_at;
     assert!(due.is_some());

@@ -52,16 +52,16 @@ impl Bench {
     fn kill(&mut self, task: &str) {
         self.claim("agent3", task).unwrap();
         let operation =
-            FailTask { task: task.to_owned(), workflow: None, epoch: None, error: "no way".to_owned(), hopeless: true };
+            FailTask { task: task.to_owned(), error: "no way".to_owned(), hopeless: true, ..FailTask::default() };
         self.0.write("agent3", operation).unwrap();
     }
 
     fn skip(&mut self, task: &str) {
-        self.0.write(PERSON, SkipTask { task: task.to_owned(), workflow: None, reason: None }).unwrap();
+        self.0.write(PERSON, SkipTask { task: task.to_owned(), ..SkipTask::default() }).unwrap();
     }
 
     fn task(&mut self, task: &str) -> TaskView {
-        self.0.read(PERSON, ShowTask { task: task.to_owned(), workflow: None, repository: None }).unwrap().task
+        self.0.read(PERSON, ShowTask { task: task.to_owned(), ..ShowTask::default() }).unwrap().task
     }
 
     fn status(&mut self) -> WorkflowStatus {
@@ -116,7 +116,7 @@ fn a_timeline_has_the_recorded_times_in_the_queue_at_work_and_waiting_for_a_pers
     bench.0.set_now(2_000);
     bench.claim("agent1", "a").unwrap();
     bench.0.set_now(3_000);
-    let ask = AskQuestion { task: "a".to_owned(), workflow: None, epoch: None, question: "Which?".to_owned() };
+    let ask = AskQuestion { task: "a".to_owned(), question: "Which?".to_owned(), ..AskQuestion::default() };
     bench.0.write("agent1", ask).unwrap();
     bench.0.set_now(5_000);
     let answer = AnswerQuestion { task: "a".to_owned(), workflow: None, answer: "That".to_owned() };
@@ -195,7 +195,7 @@ fn a_workflow_that_awaits_its_merge_completes_when_it_is_merged() {
     bench.finish("agent1", "a");
     assert_eq!(bench.status(), WorkflowStatus::AwaitingMerge);
     // A task can be reopened before the merge, for findings of the review.
-    let reopen = ReopenTask { task: "a".to_owned(), workflow: None, reason: None };
+    let reopen = ReopenTask { task: "a".to_owned(), ..ReopenTask::default() };
     bench.0.write(PERSON, reopen).unwrap();
     assert_eq!(bench.status(), WorkflowStatus::InProgress);
     bench.finish("agent1", "a");
@@ -403,7 +403,7 @@ fn c10_the_last_checkpoint_fits_into_every_budget() {
         bench.0.write("agent1", operation).unwrap();
     }
     for budget in [100, 500, 8_000] {
-        let operation = ShowContext { task: "a".to_owned(), workflow: None, repository: None, budget: Some(budget) };
+        let operation = ShowContext { task: "a".to_owned(), budget: Some(budget), ..ShowContext::default() };
         let context = bench.0.read(PERSON, operation).unwrap();
         assert!(context.text.contains("step 4 is done"), "{budget}: {}", context.text);
         let explained = format!("{EXPLANATION}\n\n");
@@ -505,7 +505,7 @@ fn an_agent_cannot_renew_a_lease_for_ever_and_a_person_can() {
     let times = LeaseTimes { max_ms: Some(0), ..LeaseTimes::default() };
     let unlimited = Caller { agent: Some("agent2".to_owned()), lease_times: times, ..person_in(1) };
     bench.0.write_as(&unlimited, None, long("c")).unwrap();
-    let heartbeat = Heartbeat { task: None, workflow: None, epoch: None };
+    let heartbeat = Heartbeat::default();
     for hour in (3..=9 * 24).step_by(3) {
         bench.0.set_now(1_000 + hour * HOUR);
         bench.0.write("agent1", heartbeat.clone()).unwrap();
@@ -624,7 +624,7 @@ fn process() -> ProcessIdentity {
 
 fn ended(job: &str, stopped: bool, abandoned: bool) -> FinishJob {
     let error = (!abandoned).then(|| "it broke".to_owned());
-    FinishJob { job: job.to_owned(), exit_code: None, error, stopped, abandoned, output: None, result: None }
+    FinishJob { job: job.to_owned(), error, stopped, abandoned, ..FinishJob::default() }
 }
 
 #[test]

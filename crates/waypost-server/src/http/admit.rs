@@ -19,9 +19,7 @@ use super::sessions::{self, Holder};
 use super::text::{hash, pairs};
 use super::{Shared, answer, guard, lock, page};
 use crate::calls::blocking;
-use waypost::serving::access::{Grant, Role};
-use waypost::serving::challenge::{Challenge, Ends};
-use waypost::serving::client::PROOF_PATH;
+use waypost::serving::{Challenge, Ends, Grant, PROOF_PATH, Role};
 use waypost_core::{Error, Kind, Result};
 
 /// Maximum concurrent requests per token.

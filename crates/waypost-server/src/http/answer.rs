@@ -7,13 +7,13 @@ use waypost_core::op::AnyAnswer;
 use waypost_core::{Error, Kind, Result};
 
 use super::guard;
-use waypost::serving::wire;
+use waypost::serving::{PROBLEM_TYPE, SCHEMA, http_status, problem_body};
 
 /// Returns the body of an answer.
 pub(crate) fn data(answer: &AnyAnswer, warnings: &[String]) -> Result<Vec<u8>> {
     // Most answers fit.
     let mut body = Vec::with_capacity(1024);
-    for part in ["{\"schema\":\"", wire::SCHEMA, "\",\"data\":"] {
+    for part in ["{\"schema\":\"", SCHEMA, "\",\"data\":"] {
         body.extend_from_slice(part.as_bytes());
     }
     answer.write_to(&mut body)?;
@@ -30,7 +30,7 @@ pub(crate) fn value(answer: Value) -> Response<Body> {
 
 /// Returns the body of a list: `data` is the list itself, and the other fields stand beside it.
 pub(crate) fn list(answer: AnyAnswer, warnings: &[String]) -> Result<Vec<u8>> {
-    let mut body = Map::from_iter([("schema".to_owned(), json!(wire::SCHEMA))]);
+    let mut body = Map::from_iter([("schema".to_owned(), json!(SCHEMA))]);
     match answer.into_tree()? {
         Value::Object(fields) if fields.values().filter(|value| value.is_array()).count() == 1 => {
             let (lists, others): (Vec<_>, Vec<_>) = fields.into_iter().partition(|(_, value)| value.is_array());
@@ -58,7 +58,7 @@ struct Problem(Error);
 
 /// Encodes an error.
 pub(crate) fn error(error: &Error) -> Response<Body> {
-    let status = StatusCode::from_u16(wire::status(error.kind())).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
+    let status = StatusCode::from_u16(http_status(error.kind())).unwrap_or(StatusCode::INTERNAL_SERVER_ERROR);
     let mut response = failed(status, error.clone());
     if status == StatusCode::SERVICE_UNAVAILABLE {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
@@ -82,10 +82,10 @@ fn failed(status: StatusCode, error: Error) -> Response<Body> {
 /// Writes the body of a response that reports an error.
 pub(super) fn with_problem(mut response: Response<Body>, path: &str) -> Response<Body> {
     if let Some(Problem(error)) = response.extensions_mut().remove::<Problem>() {
-        let body = wire::problem(&error, response.status().as_u16(), path);
+        let body = problem_body(&error, response.status().as_u16(), path);
         *response.body_mut() = Body::from(body.to_string());
         response.headers_mut().remove(header::CONTENT_LENGTH);
-        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(wire::PROBLEM_TYPE));
+        response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(PROBLEM_TYPE));
     }
     response
 }

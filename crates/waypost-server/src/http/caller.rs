@@ -6,7 +6,7 @@ use waypost_core::{Error, Result};
 use super::Shared;
 use super::text::text_header;
 use waypost::app::Who;
-use waypost::serving::access::{Grant, Role};
+use waypost::serving::{Grant, Role};
 
 /// Returns the caller of a request. The token of an agent acts for that agent only.
 pub(super) fn identify(shared: &Shared, grant: &Grant, headers: &HeaderMap) -> Result<Who> {

@@ -18,8 +18,8 @@ use super::text::pairs;
 use super::{Shared, answer, caller, number};
 use crate::calls;
 use waypost::app::{Call, Who};
-use waypost::ops::job::ShowLog;
-use waypost::serving::access::Grant;
+use waypost::ops::ShowLog;
+use waypost::serving::Grant;
 
 /// The operation that reads a part of a log.
 pub(super) const OPERATION: &str = ShowLog::NAME;

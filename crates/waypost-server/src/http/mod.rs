@@ -60,9 +60,7 @@ use sessions::Sessions;
 use sse::{Budget, Hangup};
 use text::pairs;
 use waypost::app::{self, App, Measure};
-use waypost::serving::access::{Grant, Role};
-use waypost::serving::challenge::{Challenge, Ends};
-use waypost::serving::client::PROOF_PATH;
+use waypost::serving::{Challenge, Ends, Grant, PROOF_PATH, Role};
 
 /// Threads of the asynchronous runtime.
 const WORKER_THREADS: usize = 2;

@@ -6,7 +6,7 @@ use axum::http::Method;
 use schemars::SchemaGenerator;
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
-use waypost::serving::wire;
+use waypost::serving::PROBLEM_TYPE;
 use waypost_core::Kind;
 use waypost_core::op::Effect;
 
@@ -88,7 +88,7 @@ pub(crate) fn document(ops: &[Op]) -> Value {
             "responses": {
                 "Problem": {
                     "description": "The error, as problem details of RFC 9457.",
-                    "content": { wire::PROBLEM_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } },
+                    "content": { PROBLEM_TYPE: { "schema": { "$ref": "#/components/schemas/Problem" } } },
                 },
                 "Unchanged": { "description": "Not modified since the ETag in If-None-Match." },
             },

@@ -18,7 +18,7 @@ use crate::calls::{self, with_timeout};
 use crate::percent;
 use waypost::app::origin::{self, Origin};
 use waypost::app::{Call, Reply};
-use waypost::serving::access::{Grant, Role};
+use waypost::serving::{Grant, Role};
 
 /// Maximum size of a request body.
 pub(super) const MAX_BODY_BYTES: usize = 4 * 1024 * 1024;

@@ -33,7 +33,7 @@ use waypost_fs::check_threads;
 use crate::{calls, percent};
 use answers::Answer;
 use waypost::app::{App, Call, Who};
-use waypost::serving::access::Grant;
+use waypost::serving::Grant;
 
 /// How long pending answers may still be written after the client closed its end.
 const FLUSH_TIMEOUT: Duration = Duration::from_millis(700);

@@ -804,13 +804,9 @@ fn status_agents_and_leases_take_as_many_statements_for_many_as_for_one() {
             }
         });
         let mut seen = vec![statements(&server)];
-        let status = engine::read(
-            &mut store,
-            &caller,
-            &mut Zeros,
-            ShowWorkStatus { worktree_id: None, repository: None, limit: 100 },
-        )
-        .unwrap();
+        let status =
+            engine::read(&mut store, &caller, &mut Zeros, ShowWorkStatus { limit: 100, ..ShowWorkStatus::default() })
+                .unwrap();
         seen.push(statements(&server));
         let list = ListAgents {
             role: None,

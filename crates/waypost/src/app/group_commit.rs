@@ -109,15 +109,7 @@ impl GroupCommit {
     }
 
     fn live_jobs(&self) -> Result<Vec<JobView>> {
-        let live = ListJobs {
-            status: None,
-            live: true,
-            task: None,
-            worktree_id: None,
-            repository: None,
-            limit: Some(u32::MAX),
-            after: None,
-        };
+        let live = ListJobs { live: true, limit: Some(u32::MAX), ..ListJobs::default() };
         let caller = self.place.own();
         let live =
             self.readers.run(move |session| engine::read(session.store()?, &caller, &mut SystemEntropy, live))?;
@@ -368,7 +360,7 @@ fn no_path(id: &str) -> PathBuf {
 
 /// Reads a page of every table that work needs.
 fn probe_read(session: &mut Session, caller: &Caller) -> Result<()> {
-    let status = ShowWorkStatus { worktree_id: None, repository: None, limit: 1 };
+    let status = ShowWorkStatus { limit: 1, ..ShowWorkStatus::default() };
     engine::read(session.store()?, caller, &mut SystemEntropy, status).map(drop)
 }
 

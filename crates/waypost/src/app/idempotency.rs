@@ -18,7 +18,7 @@ use waypost_core::{Error, Kind, Result, tree};
 
 use crate::app::operation::{Reply, Who};
 use crate::app::session::Session;
-use crate::serving::tokens::hash;
+use crate::serving::tokens::hash_token;
 
 /// Runs an operation at most once per key: a repetition returns the saved answer.
 pub(crate) fn once(
@@ -34,7 +34,7 @@ pub(crate) fn once(
         return Err(Error::invalid(format!("invalid idempotency key {key:?}"))
             .hint("a key has 1 to 200 bytes and no control characters"));
     }
-    let request = hash(&format!("{}\0{arguments}", who.agent.as_ref().unwrap_or(&who.actor)));
+    let request = hash_token(&format!("{}\0{arguments}", who.agent.as_ref().unwrap_or(&who.actor)));
     let is_same = |known: &Answered| current_name(&known.operation) == operation && known.request == request;
     let known = |known: Answered| {
         if is_same(&known) {

@@ -32,7 +32,7 @@ pub(super) fn counter(name: &'static str, help: &'static str, count: u64) -> Mea
 
 /// Returns the number of entries in each section of the status.
 pub(super) fn of_status(session: &mut Session) -> Result<Vec<Measure>> {
-    let totals = session.read(ShowWorkStatus { worktree_id: None, repository: None, limit: 0 })?.totals;
+    let totals = session.read(ShowWorkStatus { limit: 0, ..ShowWorkStatus::default() })?.totals;
     let totals = serde_json::to_value(totals).map_err(|error| Error::internal("totals are not JSON").because(error))?;
     let of_part =
         |(name, count): (&String, &serde_json::Value)| (format!("part=\"{name}\""), count.as_f64().unwrap_or_default());
@@ -48,24 +48,9 @@ pub(super) fn of_status(session: &mut Session) -> Result<Vec<Measure>> {
 /// Returns metrics of the latest jobs and of all workspaces.
 #[expect(clippy::cast_precision_loss, reason = "counts are small, and bytes need not be exact")]
 pub(super) fn of_jobs(session: &mut Session) -> Result<Vec<Measure>> {
-    let jobs = ListJobs {
-        status: None,
-        live: false,
-        task: None,
-        worktree_id: None,
-        repository: None,
-        limit: Some(MAX_COUNTED_JOBS),
-        after: None,
-    };
+    let jobs = ListJobs { limit: Some(MAX_COUNTED_JOBS), ..ListJobs::default() };
     let jobs = session.call(jobs)?.jobs;
-    let workspaces = ListWorkspaces {
-        machine: None,
-        all: false,
-        worktree_id: None,
-        repository: None,
-        limit: Some(u32::MAX),
-        after: None,
-    };
+    let workspaces = ListWorkspaces { limit: Some(u32::MAX), ..ListWorkspaces::default() };
     let workspaces = session.read(workspaces)?.workspaces;
     let by_status = |statuses: Vec<String>| {
         let mut counts: BTreeMap<String, f64> = BTreeMap::new();

@@ -17,7 +17,7 @@ pub mod origin;
 mod pages;
 mod readers;
 pub mod session;
-pub mod steps;
+pub(crate) mod steps;
 mod writer;
 
 use std::collections::HashMap;

@@ -46,7 +46,7 @@ impl OneProcess {
         session.act_as(who.actor.clone(), who.agent.clone());
         // A call that failed may have left warnings.
         drop(session.warnings().take());
-        let result = work(&mut session).map_err(|error| denied::explain(error, &session.place));
+        let result = work(&mut session).map_err(|error| denied::explain_denied(error, &session.place));
         // Reopen a store that was unreachable.
         if !matches!(&result, Err(error) if error.kind() == Kind::Unavailable) {
             *kept = Some(session);
@@ -75,7 +75,7 @@ impl OneProcess {
                 let (mut held, now) = (session.read(ListLeases {})?.leases, session.now()?);
                 held.retain(|seen| seen.holder_name == agent && !seen.lease.is_unlimited());
                 if held.iter().any(|seen| seen.lease.is_renewal_due(now)) {
-                    session.write(Heartbeat { task: None, workflow: None, epoch: None })?;
+                    session.write(Heartbeat::default())?;
                 }
                 Ok(held)
             })?;

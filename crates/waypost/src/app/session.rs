@@ -273,7 +273,7 @@ impl Session {
             Ok(held.iter().any(|lease| !lease.is_on_task() && lease.expires_at > now && lease.is_renewal_due(now)))
         })?;
         if is_due {
-            self.try_write(|session| session.write(Heartbeat { task: None, workflow: None, epoch: None }))?;
+            self.try_write(|session| session.write(Heartbeat::default()))?;
         }
         Ok(())
     }
@@ -293,7 +293,7 @@ impl Session {
             match read {
                 Some((_, list, now)) if may_renew && list.leases.iter().any(|seen| self.is_renewal_due(seen, now)) => {
                     may_renew = false;
-                    self.try_write(|session| session.write(Heartbeat { task: None, workflow: None, epoch: None }))?;
+                    self.try_write(|session| session.write(Heartbeat::default()))?;
                 }
                 Some((notices, list, _)) => return Ok((notices, list.leases)),
                 None if may_expire => {

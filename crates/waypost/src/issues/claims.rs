@@ -34,14 +34,14 @@ const MAX_CLAIM_EVENTS: u32 = 1_000;
 const MAX_NOTICE_AGE_MS: u64 = 30 * 24 * 60 * 60 * 1000;
 
 /// The outcome of a notice that closed the issue.
-pub const CLOSED: &str = "closed";
+pub(crate) const CLOSED: &str = "closed";
 
 /// The holder of each issue, and when its lease expires.
-pub type Held = BTreeMap<String, (String, Timestamp)>;
+pub(crate) type Held = BTreeMap<String, (String, Timestamp)>;
 
 /// Claims an issue: the named one, else the first ready and free one. Returns its record with the number of its ledger, and
 /// the lease. Pending notices should be delivered already ([`bring_up_to_date`]): an issue that has one is not free.
-pub fn claim(
+pub(crate) fn claim(
     session: &LazySession,
     ledger: &Ledger,
     issue: Option<&str>,
@@ -94,7 +94,7 @@ pub fn claim(
 ///
 /// [`require_claims`] runs under the ledger's lock. A change that did not see the lease took the lock before this call,
 /// so it is in the ledger when this returns. Returns a warning if the issue is closed or deleted by then.
-pub fn complete_claim(place: &Place, issue: Option<&str>) -> Result<Option<String>> {
+pub(crate) fn complete_claim(place: &Place, issue: Option<&str>) -> Result<Option<String>> {
     let Some(issue) = issue.filter(|_| place.checkout.is_some()) else { return Ok(None) };
     let ledger = Ledger::of(place)?;
     ledger.wait_for_changes(issue)?;
@@ -104,7 +104,7 @@ pub fn complete_claim(place: &Place, issue: Option<&str>) -> Result<Option<Strin
 }
 
 /// Returns the error for a lease that was granted although the claim could not be completed.
-pub fn incomplete_claim_error(error: &Error) -> Error {
+pub(crate) fn incomplete_claim_error(error: &Error) -> Error {
     Error::new(error.kind(), "the lease was granted, but the claim was not completed")
         .because(error.full_message())
         .hint("the same agent can claim it again by id")
@@ -112,13 +112,13 @@ pub fn incomplete_claim_error(error: &Error) -> Error {
 }
 
 /// Returns the issue of a task.
-pub fn issue_of(session: &mut Session, task: &str) -> Result<Option<String>> {
-    Ok(session.read(ShowTask { task: task.to_owned(), workflow: None, repository: None })?.task.task.issue)
+pub(crate) fn issue_of(session: &mut Session, task: &str) -> Result<Option<String>> {
+    Ok(session.read(ShowTask { task: task.to_owned(), ..ShowTask::default() })?.task.task.issue)
 }
 
 /// Ends the caller's leases on issues that were released, closed or deleted; where forced, also those of others. Returns
 /// whether there was one.
-pub fn release(session: &LazySession, issues: &[(String, bool)], reason: &str) -> Result<bool> {
+pub(crate) fn release(session: &LazySession, issues: &[(String, bool)], reason: &str) -> Result<bool> {
     let mut was_held = false;
     let Some(mut session) = session.open_existing()? else { return Ok(was_held) };
     for (issue, force) in issues {
@@ -145,7 +145,7 @@ pub fn release(session: &LazySession, issues: &[(String, bool)], reason: &str) -
 ///
 /// It runs under the lock of the issues' ledger. A claim acquires the lease first and then the ledger's lock, and is
 /// answered after both. So either this call sees the lease, or the claim sees the issue after this change.
-pub fn require_claims(session: &LazySession, issues: &[String]) -> Result<()> {
+pub(crate) fn require_claims(session: &LazySession, issues: &[String]) -> Result<()> {
     let Some(mut session) = session.open_existing()? else { return Ok(()) };
     let own_name = session.caller().name().to_owned();
     require_claims_of(&mut session, &own_name, issues)
@@ -202,7 +202,7 @@ pub(crate) fn held_by_others(session: &mut Session, ledger: &Ledger) -> Result<H
 
 /// Brings store and ledgers up to date before the ledgers are changed: renews the caller's leases, and delivers pending notices.
 /// A notice that cannot be delivered now stays in the store, and a later command tries again.
-pub fn bring_up_to_date(session: &LazySession, ledger: &Ledger) {
+pub(crate) fn bring_up_to_date(session: &LazySession, ledger: &Ledger) {
     let renewed = session.open_existing().and_then(|session| {
         session.map_or(Ok(()), |mut session| {
             let (pending, _) = session.notices_and_leases()?;
@@ -216,7 +216,7 @@ pub fn bring_up_to_date(session: &LazySession, ledger: &Ledger) {
 }
 
 /// Delivers pending notices to the ledgers. A failure is logged: a later command tries again.
-pub fn deliver_pending_notices(session: &mut Session) {
+pub(crate) fn deliver_pending_notices(session: &mut Session) {
     if let Err(error) = deliver_notices(session) {
         log::debug!("cannot deliver notices to the ledger: {}", error.full_message());
     }
@@ -224,7 +224,13 @@ pub fn deliver_pending_notices(session: &mut Session) {
 
 /// Returns the ready issues that the user may claim and no other agent holds, at most `limit`. If types are named, only
 /// issues of these types, even of records that are not work.
-pub fn ready(index: &Index, ledger: &Ledger, held: &Held, types: &[String], window: Window) -> Result<Vec<Summary>> {
+pub(crate) fn ready(
+    index: &Index,
+    ledger: &Ledger,
+    held: &Held,
+    types: &[String],
+    window: Window,
+) -> Result<Vec<Summary>> {
     let limit = window.limit;
     let window = Window { limit: limit.map(|limit| limit.saturating_add(held.len())), ..window };
     let (protected, now) = (ledger.protected(), ledger.now());
@@ -251,7 +257,7 @@ pub fn blocked(index: &Index, now: Timestamp, window: Window) -> Result<Vec<(Sum
 
 /// Returns the reasons why an issue of a ledger is not ready for the caller, including that another agent holds it and that
 /// the user may not write the ledger.
-pub fn reasons(ledger: &Ledger, number: usize, held: &Held, id: &str, obstacles: &[Reason]) -> Vec<String> {
+pub(crate) fn reasons(ledger: &Ledger, number: usize, held: &Held, id: &str, obstacles: &[Reason]) -> Vec<String> {
     let lease = held.get(id).map(|(holder, until)| format!("leased to {holder} until {}", describe_end(*until)));
     let protected = (!ledger.may_write(number)).then(|| "you may not write its ledger".to_owned());
     obstacles.iter().map(ToString::to_string).chain(lease).chain(protected).collect()
@@ -266,7 +272,7 @@ fn issue_leases(session: &mut Session) -> Result<Vec<LeaseView>> {
 
 /// A notice that was delivered to the ledger, or could not be.
 #[derive(Clone, Debug)]
-pub struct NoticeOutcome {
+pub(crate) struct NoticeOutcome {
     /// The notice.
     pub notice: Notice,
     /// The action of the ledger, or the error.
@@ -274,7 +280,7 @@ pub struct NoticeOutcome {
 }
 
 /// Delivers notices to the ledger, with the actor of the notice as author. Notices for other ledgers stay in the store.
-pub fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
+pub(crate) fn deliver_notices(session: &mut Session) -> Result<Vec<NoticeOutcome>> {
     if session.is_absent() {
         return Ok(Vec::new());
     }
@@ -462,20 +468,10 @@ mod tests {
         let issue = issue_with_task(&place);
         let request = Request {
             kind: "agent".to_owned(),
-            description: String::new(),
-            input: Value::Null,
             command: vec!["true".to_owned()],
-            repository: None,
-            task: None,
-            workflow: None,
-            epoch: None,
             next: true,
-            next_worktree: None,
-            next_repository: None,
-            machine: None,
-            new_machine: false,
             settings: Settings::default(),
-            retry_of: None,
+            ..Request::default()
         };
         jobs::create(&mut session(&place, "ann"), request).unwrap();
         assert_eq!(close(&place, "bob", &issue).unwrap_err().kind(), Kind::Conflict);
@@ -489,15 +485,7 @@ mod tests {
         let place = place_of(dir.path(), None).unwrap();
         let issue = issue_with_task(&place);
         let mut ann = session(&place, "ann");
-        ann.write(ClaimTask {
-            task: None,
-            workflow: None,
-            worktree_id: None,
-            repository: None,
-            ttl_ms: None,
-            budget: None,
-        })
-        .unwrap();
+        ann.write(ClaimTask::default()).unwrap();
         let finish = json!({ "task": "fix", "outcome": "done" });
         ann.write(serde_json::from_value::<FinishTask>(finish).unwrap()).unwrap();
         // The command that finished the task has read the notice, and is about to take the ledger's lock.
@@ -604,7 +592,7 @@ mod tests {
         let title = |title: &str| Edit { title: Some(title.to_owned()), ..Edit::default() };
         let issue = Ledger::of(&place).unwrap().add(&title("First")).unwrap();
         let (mut ann, mut bob) = (session(&place, "ann"), session(&place, "bob"));
-        bob.write(waypost_core::op::Heartbeat { task: None, workflow: None, epoch: None }).unwrap();
+        bob.write(waypost_core::op::Heartbeat::default()).unwrap();
         let deferred = |key: &str, change: Change| {
             let changes = serde_json::to_value([change]).unwrap();
             DeferChanges { key: key.to_owned(), changes }

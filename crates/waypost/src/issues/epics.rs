@@ -34,7 +34,7 @@ pub struct FromIssue {
 ///
 /// Tasks become claimable in the order in which the issues would become ready in the ledger. So an epic is not a task, an
 /// issue that waits for an epic waits for its parts, and a part waits for the blockers of its ancestors.
-pub fn plan(index: &Index, terms: &Terms, id: &str, now: Timestamp) -> Result<FromIssue> {
+pub fn plan_epic(index: &Index, terms: &Terms, id: &str, now: Timestamp) -> Result<FromIssue> {
     let root = index.get_by_prefix(id)?.issue;
     if terms.statuses.category(&root.status).is_over() {
         return Err(Error::conflict(format!("issue {} is {}", root.id, root.status))

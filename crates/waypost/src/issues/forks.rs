@@ -46,7 +46,7 @@ pub(crate) fn check(place: &Place) -> Result<Option<String>> {
     let state = state.and_then(|state| String::from_utf8(state).ok());
     match state.as_deref() {
         Some(state) if state != visible(place) && (has_routing || source.source != "default") => {
-            choose(place).map(|()| None)
+            record_chosen_role(place).map(|()| None)
         }
         Some(_) => Ok(None),
         None if has_routing => Ok(None),
@@ -68,7 +68,7 @@ pub(crate) fn check(place: &Place) -> Result<Option<String>> {
 
 /// Records that the user has chosen, and makes the tracked directory visible again, unless a pull request would then show
 /// private issues of a contributor.
-pub fn choose(place: &Place) -> Result<()> {
+pub fn record_chosen_role(place: &Place) -> Result<()> {
     let Some(checkout) = &place.checkout else { return Ok(()) };
     let state = std::fs::read_to_string(checkout.private_dir.join(STATE_FILE)).unwrap_or_default();
     if state == visible(place) {

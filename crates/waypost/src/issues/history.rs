@@ -72,7 +72,7 @@ pub fn steps(place: &Place, id: &str, now: Option<&Record>, limit: usize) -> Res
 }
 
 /// Finds the last version of a record that is not in the ledger any more, and the last commit that has it.
-pub fn find_in_history(place: &Place, id: &str) -> Result<Option<(Record, Commit)>> {
+pub(crate) fn find_in_history(place: &Place, id: &str) -> Result<Option<(Record, Commit)>> {
     for past in Past::open(place, id)? {
         if let Some(found) = find_last(past)? {
             return Ok(Some(found));
@@ -124,7 +124,7 @@ pub(crate) fn find_removed(history: History, id: &str) -> Result<Option<(Record,
 }
 
 /// Returns the committed lines of the ledger; `None` without version control.
-pub fn committed_lines(place: &Place) -> Result<Option<HashSet<Vec<u8>>>> {
+pub(crate) fn committed_lines(place: &Place) -> Result<Option<HashSet<Vec<u8>>>> {
     let Some(mut past) = Past::open(place, "")?.into_iter().next() else { return Ok(None) };
     let mut lines = HashSet::new();
     for content in std::mem::take(&mut past.history.base).iter().flatten() {

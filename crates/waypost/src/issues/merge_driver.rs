@@ -63,7 +63,7 @@ fn placed(ledger: &Path) -> Option<(&Path, String)> {
 }
 
 /// Returns the attributes line that selects our driver.
-pub fn attributes() -> String {
+pub fn driver_attributes() -> String {
     format!("issues.jsonl {}\n", merge_driver::ATTRIBUTE)
 }
 
@@ -88,7 +88,7 @@ pub fn merge_files(base: &Path, ours: &Path, theirs: &Path) -> Result<Vec<u8>> {
     Ok(merge(Some(&read(base)?), &read(ours)?, &read(theirs)?).to_bytes())
 }
 
-/// The outcome of [`resolve`].
+/// The outcome of [`resolve_conflicts`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Resolved {
     /// The ledger's file.
@@ -104,7 +104,7 @@ pub struct Resolved {
 /// Merges the versions between conflict markers in the ledger, and writes the result.
 ///
 /// With `stage`, also stages the file in git. Returns `None` if there are no markers and nothing to stage.
-pub fn resolve(place: &Place, ledger: &Ledger, stage: bool) -> Result<Option<Resolved>> {
+pub fn resolve_conflicts(place: &Place, ledger: &Ledger, stage: bool) -> Result<Option<Resolved>> {
     let checkout = place.require_checkout()?;
     let Some((path, _)) = place.ledger() else { return Ok(None) };
     let root = root_of(&path).unwrap_or(&path);

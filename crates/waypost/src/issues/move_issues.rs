@@ -64,7 +64,7 @@ impl Which {
 }
 
 /// Moves issues into a ledger from all others, or from one. Returns the moved issues; a dry run moves none.
-pub fn migrate(
+pub fn migrate_issues(
     ledger: &Ledger,
     from: Option<usize>,
     to: usize,

@@ -41,7 +41,7 @@ const STATUS_FIELDS: &[&str] = &["status", "closed_at", "close_reason", "deleted
 ///
 /// Proposing it again merges later changes of either copy into both. If the project accepted the issue meanwhile, later
 /// changes of the planning's copy go into the project's copy.
-pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
+pub(crate) fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
     let Copies { locks, project, planned, bases } = Copies::lock(place, ledger, id, target)?;
     let id = planned.issue.id.clone();
     let private = if ledger.may_write(target) { Vec::new() } else { forks::private_issues(&project.repos()[0])? };
@@ -93,7 +93,7 @@ pub fn propose(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Resul
 }
 
 /// Withdraws a proposal: merges the project's copy in each worktree into the planning's first, then removes it there.
-pub fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
+pub(crate) fn withdraw(place: &Place, ledger: &Ledger, id: &str, target: usize) -> Result<Record> {
     let Copies { locks, project, planned, bases } = Copies::lock(place, ledger, id, target)?;
     let id = planned.issue.id.clone();
     let mut projects = in_other_worktrees(place, &ledger.repos()[target], &project.repos()[0].root, &id)?;
@@ -158,7 +158,7 @@ fn take_back(
 }
 
 /// Accepts a proposal: makes it an issue of the project, merged with the planning's copy if that is readable.
-pub fn accept(place: &Place, ledger: &Ledger, id: &str) -> Result<(Record, usize)> {
+pub(crate) fn accept(place: &Place, ledger: &Ledger, id: &str) -> Result<(Record, usize)> {
     decide(place, ledger, id, |transaction, id, number| {
         for other in (0..ledger.repos().len()).filter(|other| *other != number) {
             let planned = transaction.issues().in_ledger(id, other)?;
@@ -177,7 +177,7 @@ pub fn accept(place: &Place, ledger: &Ledger, id: &str) -> Result<(Record, usize
 }
 
 /// Rejects a proposal: closes it with the reason. The next sync delivers the reason to its author.
-pub fn reject(place: &Place, ledger: &Ledger, id: &str, reason: &str) -> Result<(Record, usize)> {
+pub(crate) fn reject(place: &Place, ledger: &Ledger, id: &str, reason: &str) -> Result<(Record, usize)> {
     let statuses = ledger.terms().statuses.clone();
     decide(place, ledger, id, |transaction, id, _| {
         transaction.edit(id, |record, author| change::close(record, Some(reason), &statuses, author))
@@ -216,7 +216,7 @@ fn decide(
 /// The outcome of a proposal.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Outcome {
+pub enum ProposalOutcome {
     /// The project accepted the issue, and the planning's copy was removed.
     Accepted(String),
     /// The project accepted the issue; the planning's copy stays until the checkout has the project's.
@@ -232,7 +232,7 @@ pub enum Outcome {
 /// Applies the project's decisions on proposals, as fetched from its default branch, to the planning ledgers.
 ///
 /// An issue that was never on that branch may be in a pull request, so it does not count as removed.
-pub fn merge_answered_proposals(ledger: &Ledger, target: usize) -> Result<Vec<Outcome>> {
+pub fn merge_answered_proposals(ledger: &Ledger, target: usize) -> Result<Vec<ProposalOutcome>> {
     let mut outcomes = Vec::new();
     let project = &ledger.repos()[target];
     let path = project.file.path().strip_prefix(&project.root).ok().and_then(|path| path.to_str());
@@ -254,11 +254,10 @@ pub fn merge_answered_proposals(ledger: &Ledger, target: usize) -> Result<Vec<Ou
             let outcome = match decision(&record, removed_by.as_ref(), ledger.terms()) {
                 Decision::Pending => None,
                 Decision::Accepted => retire(ledger, target, number, id, &record, removed_by.is_some())?,
-                Decision::Rejected(reason, comment) => {
-                    make_local_again(ledger, number, id, &comment)?.then(|| Outcome::Rejected(id.clone(), reason))
-                }
+                Decision::Rejected(reason, comment) => make_local_again(ledger, number, id, &comment)?
+                    .then(|| ProposalOutcome::Rejected(id.clone(), reason)),
                 Decision::Dropped(how, comment) => {
-                    make_local_again(ledger, number, id, &comment)?.then(|| Outcome::Dropped(id.clone(), how))
+                    make_local_again(ledger, number, id, &comment)?.then(|| ProposalOutcome::Dropped(id.clone(), how))
                 }
             };
             outcomes.extend(outcome);
@@ -315,7 +314,7 @@ fn retire(
     id: &str,
     accepted: &Record,
     is_pruned: bool,
-) -> Result<Option<Outcome>> {
+) -> Result<Option<ProposalOutcome>> {
     let locks = ledger.lock(&[number, target])?;
     let planned = ledger.with_index(|index| index.in_ledger(id, number))?;
     let Some(planned) = planned.filter(|copy| copy.issue.visibility() == Visibility::Proposed) else { return Ok(None) };
@@ -332,13 +331,13 @@ fn retire(
                 merged.write(transaction).map(|_| true)
             })?;
         if !is_merged {
-            return Ok(Some(Outcome::AcceptedInPart(id.to_owned())));
+            return Ok(Some(ProposalOutcome::AcceptedInPart(id.to_owned())));
         }
     }
     let project_copy = ledger.with_index(|index| index.in_ledger(id, target))?;
     if !is_pruned && project_copy.is_none_or(|copy| copy.issue.visibility() != Visibility::Canonical) {
         // Without this copy the issue would be in no list until the checkout has the project's.
-        return Ok(Some(Outcome::AcceptedAhead(id.to_owned())));
+        return Ok(Some(ProposalOutcome::AcceptedAhead(id.to_owned())));
     }
     let committed = Committed::of(&ledger.repos()[number])?;
     let is_removed = ledger.transaction_under(&locks, number, |transaction| {
@@ -355,7 +354,7 @@ fn retire(
         return Ok(None);
     }
     Bases::remove(&ledger.repos()[number], id);
-    Ok(Some(Outcome::Accepted(id.to_owned())))
+    Ok(Some(ProposalOutcome::Accepted(id.to_owned())))
 }
 
 /// Makes a rejected or dropped proposal local again, and adds the decision as a comment. Returns false if the copy has that

@@ -12,7 +12,7 @@ pub const LARGE_LEDGER_BYTES: usize = 25 * 1024;
 
 /// Selects the issues to prune.
 #[derive(Clone, Copy, Debug)]
-pub struct Plan {
+pub struct PrunePlan {
     /// Prune issues closed before this time.
     pub before: Timestamp,
     /// Keep this many issues that were closed last.
@@ -33,7 +33,7 @@ pub struct Pruned {
 }
 
 /// Removes closed issues from a ledger if no open issue depends on them and their lines are committed.
-pub fn prune(ledger: &Ledger, number: usize, plan: Plan) -> Result<Pruned> {
+pub fn prune(ledger: &Ledger, number: usize, plan: PrunePlan) -> Result<Pruned> {
     let place = ledger.place_at(&ledger.repos()[number].root)?;
     let Some(committed) = committed_lines(&place)? else {
         return Err(Error::refused("without version control a pruned issue would be lost")
@@ -55,11 +55,11 @@ pub fn prune(ledger: &Ledger, number: usize, plan: Plan) -> Result<Pruned> {
 }
 
 /// Prunes large ledgers if `prune.auto` is on. Returns the outcome for each of them.
-pub fn prune_large(place: &Place, ledger: &Ledger) -> Vec<Result<Pruned>> {
+pub(crate) fn prune_large(place: &Place, ledger: &Ledger) -> Vec<Result<Pruned>> {
     if place.config.text("prune.auto").as_deref() != Some("on") {
         return Vec::new();
     }
-    let plan = Plan { before: ledger.now(), keep: 0, down_to: Some(LARGE_LEDGER_BYTES), dry_run: false };
+    let plan = PrunePlan { before: ledger.now(), keep: 0, down_to: Some(LARGE_LEDGER_BYTES), dry_run: false };
     let is_large = |number: &usize| {
         let size = std::fs::metadata(ledger.repos()[*number].file.path()).map_or(0, |file| file.len());
         size > LARGE_LEDGER_BYTES as u64 && ledger.may_write(*number)

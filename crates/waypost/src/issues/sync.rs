@@ -17,9 +17,9 @@ use crate::machine::place::Place;
 pub use waypost_workspace::sync::{Push, Synced};
 pub use waypost_workspace::upstream::Fetched;
 
-/// Options of a synchronization.
+/// SyncOptions of a synchronization.
 #[derive(Clone, Copy, Debug)]
-pub struct Options {
+pub struct SyncOptions {
     /// The commits that may be pushed to the remote.
     pub push: Push,
     /// Whether to change nothing and only report the steps.
@@ -34,7 +34,7 @@ pub struct Options {
 const MAX_NEW_ISSUES: usize = 10_000;
 
 /// Returns the commits that the configuration allows to push.
-pub fn push(place: &Place) -> Push {
+pub fn push_setting(place: &Place) -> Push {
     match place.config.text("sync.push").as_deref() {
         Some("off") => Push::Nothing,
         Some("branch") => Push::Branch,
@@ -43,12 +43,12 @@ pub fn push(place: &Place) -> Push {
 }
 
 /// Returns the configured maximum time to wait for a remote.
-pub fn timeout(place: &Place) -> Option<Duration> {
+pub fn sync_timeout(place: &Place) -> Option<Duration> {
     place.config.duration("sync.timeout").filter(|timeout| !timeout.is_zero())
 }
 
 /// Merges the ledger of a repository with its remote's, in both directions. Calls `report` before each step.
-pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn Fn(&str)) -> Result<Synced> {
+pub fn sync(repo: &Repo, variables: &Variables, options: SyncOptions, report: &dyn Fn(&str)) -> Result<Synced> {
     if let Some(reason) = &repo.unreachable {
         return Err(Error::unavailable("a workspace's copy of a ledger is not synchronized").because(reason));
     }
@@ -83,7 +83,7 @@ pub fn sync(repo: &Repo, variables: &Variables, options: Options, report: &dyn F
 
 /// Fetches the default branch of a project whose ledger the user may not write, to see decisions on proposals. Returns
 /// `None` without a remote to fetch from.
-pub fn fetch_project(repo: &Repo, variables: &Variables, options: Options) -> Result<Option<Fetched>> {
+pub fn fetch_project(repo: &Repo, variables: &Variables, options: SyncOptions) -> Result<Option<Fetched>> {
     let fetched = upstream::fetch(&repo.checkout, network_options(variables, options.timeout), options.dry_run)?;
     if fetched.is_some() && !options.dry_run {
         keep_fetched(repo)?;

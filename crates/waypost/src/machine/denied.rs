@@ -13,7 +13,7 @@ use crate::machine::place::Place;
 const DENIALS: [Errno; 2] = [Errno::ROFS, Errno::PERM];
 
 /// Adds a hint to an error about a directory of Waypost that must not be written to.
-pub fn explain(error: Error, place: &Place) -> Error {
+pub fn explain_denied(error: Error, place: &Place) -> Error {
     if error.kind() != Kind::Unavailable {
         return error;
     }
@@ -55,7 +55,7 @@ mod tests {
         let hints = |path: &Path, errno: Errno| {
             let cause = io::Error::from_raw_os_error(errno.raw_os_error());
             let error = Error::unavailable(format!("cannot write {}", path.display())).because(cause);
-            explain(error, &place).hints().len()
+            explain_denied(error, &place).hints().len()
         };
         for (errno, count) in [(Errno::PERM, 1), (Errno::ROFS, 1), (Errno::NOSPC, 0), (Errno::IO, 0)] {
             assert_eq!(hints(&private.join("state.db"), errno), count, "{errno:?}");

@@ -6,18 +6,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 /// The user's Waypost directory; `~/.waypost` if not set.
-pub const WAYPOST_HOME: &str = "WAYPOST_HOME";
+pub(crate) const WAYPOST_HOME: &str = "WAYPOST_HOME";
 /// Which store to use: a path or a URL.
-pub const WAYPOST_DB: &str = "WAYPOST_DB";
+pub(crate) const WAYPOST_DB: &str = "WAYPOST_DB";
 /// The author of writes.
-pub const WAYPOST_ACTOR: &str = "WAYPOST_ACTOR";
+pub(crate) const WAYPOST_ACTOR: &str = "WAYPOST_ACTOR";
 /// The calling agent; also the author, if `WAYPOST_ACTOR` is not set.
-pub const WAYPOST_AGENT: &str = "WAYPOST_AGENT";
+pub(crate) const WAYPOST_AGENT: &str = "WAYPOST_AGENT";
 /// The job that a command runs in. The supervisor sets it for the commands of jobs.
 pub const WAYPOST_JOB: &str = "WAYPOST_JOB";
 /// In the sandbox of a job: the entry of its workspace in the user's register, which the job cannot read. The supervisor sets
 /// it.
-pub const WAYPOST_SANDBOX: &str = "WAYPOST_SANDBOX";
+pub(crate) const WAYPOST_SANDBOX: &str = "WAYPOST_SANDBOX";
 /// The task that a job works on.
 pub const WAYPOST_TASK: &str = "WAYPOST_TASK";
 /// The epoch of a job's lease on its task.
@@ -25,9 +25,9 @@ pub const WAYPOST_EPOCH: &str = "WAYPOST_EPOCH";
 /// The file in which a hook of Claude Code sets environment variables for the commands of a session.
 pub const CLAUDE_ENV_FILE: &str = "CLAUDE_ENV_FILE";
 /// The token for a server.
-pub const WAYPOST_TOKEN: &str = "WAYPOST_TOKEN";
+pub(crate) const WAYPOST_TOKEN: &str = "WAYPOST_TOKEN";
 /// In debug builds only: the current time for tests, in RFC 3339.
-pub const WAYPOST_TEST_CLOCK: &str = "WAYPOST_TEST_CLOCK";
+pub(crate) const WAYPOST_TEST_CLOCK: &str = "WAYPOST_TEST_CLOCK";
 
 /// The variables that every job inherits. Those of git say who commits: in containers and CI, nothing else does.
 const INHERITED: &[&str] = &[

@@ -2,11 +2,18 @@
 
 pub mod bytes;
 pub mod config;
-pub mod denied;
-pub mod environment;
+pub(crate) mod denied;
+pub(crate) mod environment;
 pub mod place;
-pub mod registry;
+pub(crate) mod registry;
 #[cfg(feature = "jobs")]
-pub mod signals;
-pub mod stores;
-pub mod system;
+pub(crate) mod signals;
+pub(crate) mod stores;
+pub(crate) mod system;
+
+pub use denied::explain_denied;
+pub use environment::{CLAUDE_ENV_FILE, Variables, WAYPOST_EPOCH, WAYPOST_JOB, WAYPOST_TASK};
+#[cfg(feature = "jobs")]
+pub use signals::ShutdownSignal;
+pub use stores::forget_store;
+pub use system::{SystemEntropy, clock};

@@ -97,7 +97,7 @@ fn file(home: &Path, name: &str) -> PathBuf {
 }
 
 /// Enters a workspace into the register, or replaces its entry.
-pub fn register(home: &Path, name: &Name, registration: &Registration) -> Result<()> {
+pub(crate) fn register(home: &Path, name: &Name, registration: &Registration) -> Result<()> {
     let file = file(home, name.as_str());
     let cannot = |error| Error::unavailable(format!("cannot write {}", file.display())).because(error);
     create_private_dir(&home.join(DIR)).map_err(cannot)?;
@@ -106,7 +106,7 @@ pub fn register(home: &Path, name: &Name, registration: &Registration) -> Result
 }
 
 /// Changes the entry of a workspace, if it has one.
-pub fn change(home: &Path, name: &Name, set: impl FnOnce(&mut Registration)) -> Result<()> {
+pub(crate) fn change(home: &Path, name: &Name, set: impl FnOnce(&mut Registration)) -> Result<()> {
     let Some(before) = entry(home, name)? else { return Ok(()) };
     let mut registration = before.clone();
     set(&mut registration);
@@ -114,7 +114,7 @@ pub fn change(home: &Path, name: &Name, set: impl FnOnce(&mut Registration)) -> 
 }
 
 /// Records the identity of a workspace's directory, once its creation is complete.
-pub fn set_identity(home: &Path, name: &Name, identity: Option<Identity>) -> Result<()> {
+pub(crate) fn set_identity(home: &Path, name: &Name, identity: Option<Identity>) -> Result<()> {
     change(home, name, |registration| {
         if let Some(record) = &mut registration.record {
             record.identity = identity;
@@ -123,12 +123,12 @@ pub fn set_identity(home: &Path, name: &Name, identity: Option<Identity>) -> Res
 }
 
 /// Returns the entry of a workspace, if it has one.
-pub fn entry(home: &Path, name: &Name) -> Result<Option<Registration>> {
+pub(crate) fn entry(home: &Path, name: &Name) -> Result<Option<Registration>> {
     read(&file(home, name.as_str()))
 }
 
 /// Removes the entry of a workspace.
-pub fn unregister(home: &Path, name: &Name) -> Result<()> {
+pub(crate) fn unregister(home: &Path, name: &Name) -> Result<()> {
     let file = file(home, name.as_str());
     match std::fs::remove_file(&file) {
         Err(error) if error.kind() != ErrorKind::NotFound => {
@@ -139,7 +139,7 @@ pub fn unregister(home: &Path, name: &Name) -> Result<()> {
 }
 
 /// Returns the entry of the workspace at exactly this path, and its file. The path has no links.
-pub fn find(home: &Path, dir: &Path) -> Result<Option<(Registration, PathBuf)>> {
+pub(crate) fn find(home: &Path, dir: &Path) -> Result<Option<(Registration, PathBuf)>> {
     if dir.file_name().is_none_or(|name| name != WORKSPACE_DIR) {
         return Ok(None);
     }
@@ -152,7 +152,7 @@ pub fn find(home: &Path, dir: &Path) -> Result<Option<(Registration, PathBuf)>> 
 
 /// The entries of the register.
 #[derive(Default)]
-pub struct Entries {
+pub(crate) struct Entries {
     /// Those that can be read, by the name of the workspace.
     pub found: Vec<(Name, Registration)>,
     /// An error for each of the others.
@@ -160,7 +160,7 @@ pub struct Entries {
 }
 
 /// Lists the entries of all workspaces.
-pub fn list(home: &Path) -> Result<Entries> {
+pub(crate) fn list(home: &Path) -> Result<Entries> {
     let dir = home.join(DIR);
     let entries = match std::fs::read_dir(&dir) {
         Ok(entries) => entries,

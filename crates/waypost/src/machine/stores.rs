@@ -36,7 +36,7 @@ pub(crate) fn record(place: &Place, store: &Path) {
 }
 
 /// Forgets the store of a place, so that an empty one may be created in its place.
-pub fn forget(place: &Place) -> Result<()> {
+pub fn forget_store(place: &Place) -> Result<()> {
     let (Location::Sqlite(store), Some((file, _))) = (place.store()?.location, place.in_home(FILE)) else {
         return Ok(());
     };

@@ -14,7 +14,7 @@ use crate::issues::claims;
 use crate::issues::ledger::Ledger;
 
 /// All operations on agents outside the store.
-pub static TABLE: &[AppEntry] = &[AppEntry::of::<Prime>()];
+pub(crate) static TABLE: &[AppEntry] = &[AppEntry::of::<Prime>()];
 
 /// Maximum number of ready issues in the introduction.
 const MAX_READY_ISSUES: usize = 3;

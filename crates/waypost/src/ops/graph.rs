@@ -18,7 +18,7 @@ use crate::app::operation::{AppContext, AppEntry, AppOperation};
 use crate::app::session::Session;
 
 /// All operations on graphs.
-pub static TABLE: &[AppEntry] = &[AppEntry::of::<ShowGraph>()];
+pub(crate) static TABLE: &[AppEntry] = &[AppEntry::of::<ShowGraph>()];
 
 /// Maximum number of nodes of a graph: the number of tasks that a plan may have.
 const MAX_NODES: usize = MAX_TASKS;
@@ -108,19 +108,19 @@ impl Operation for ShowGraph {
 impl AppOperation for ShowGraph {
     fn run(self, cx: &mut AppContext<'_>) -> Result<DependencyGraph> {
         if !cx.place.is_without_store()
-            && let Some(graph) = of_workflow(cx.session()?, &self.subject)?
+            && let Some(graph) = graph_of_workflow(cx.session()?, &self.subject)?
         {
             return Ok(graph);
         }
         let issues = IssueContext::open(cx.take_session(), self.repo.as_deref(), &[])?;
-        let graph = of_issue(&issues, &self.subject);
+        let graph = graph_of_issue(&issues, &self.subject);
         cx.warnings.extend(issues.session.warnings().take());
         graph
     }
 }
 
 /// Returns the graph of a workflow, if there is one with this id or name.
-pub fn of_workflow(session: &mut Session, subject: &str) -> Result<Option<DependencyGraph>> {
+pub fn graph_of_workflow(session: &mut Session, subject: &str) -> Result<Option<DependencyGraph>> {
     match session.call(ShowWorkflow { workflow: subject.to_owned() }) {
         Ok(page) => Ok(Some(laid_out_workflow(&page))),
         Err(error) if error.kind() == Kind::NotFound => Ok(None),
@@ -155,7 +155,7 @@ fn laid_out_workflow(page: &WorkflowPage) -> DependencyGraph {
 }
 
 /// Returns the graph of an issue, and of everything that it waits for or consists of.
-pub fn of_issue(issues: &IssueContext, subject: &str) -> Result<DependencyGraph> {
+pub fn graph_of_issue(issues: &IssueContext, subject: &str) -> Result<DependencyGraph> {
     issues.with_index(|index| {
         let not_found = |error: waypost_core::Error| match error.kind() {
             Kind::NotFound => error.hint("way workflow list shows the workflows"),

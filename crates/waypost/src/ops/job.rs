@@ -13,7 +13,7 @@ use waypost_workspace::{job_log, jobs as processes};
 use crate::app::idempotency;
 use crate::app::operation::{AppContext, AppEntry, AppOperation};
 use crate::app::session::Session;
-use crate::serving::tokens::hash;
+use crate::serving::tokens::hash_token;
 use crate::work::jobs::{self, LogPlace, Request, Settings};
 use crate::work::references;
 use crate::work::workspaces;
@@ -24,7 +24,7 @@ const DEFAULT_LOG_BYTES: u64 = 64 * 1024;
 const MAX_LOG_BYTES: u64 = 4 << 20;
 
 /// All operations on jobs outside the store.
-pub static TABLE: &[AppEntry] = &[AppEntry::of::<StartJob>(), AppEntry::of::<ShowLog>()];
+pub(crate) static TABLE: &[AppEntry] = &[AppEntry::of::<StartJob>(), AppEntry::of::<ShowLog>()];
 
 /// Runs a command in its own workspace. The command has started when the server answers; if the workspace cannot be
 /// created, nothing runs.
@@ -143,7 +143,7 @@ impl Operation for StartJob {
 impl AppOperation for StartJob {
     fn run(self, cx: &mut AppContext<'_>) -> Result<JobView> {
         // The key itself identifies the whole request.
-        let key = cx.key.map(|key| format!("job-{}", hash(key)));
+        let key = cx.key.map(|key| format!("job-{}", hash_token(key)));
         create(cx.session()?, self, key.as_deref())
     }
 }
@@ -217,13 +217,10 @@ fn create(session: &mut Session, mut request: StartJob, key: Option<&str>) -> Re
             task: request.task,
             workflow: request.workflow,
             epoch: request.epoch,
-            next: false,
-            next_worktree: None,
-            next_repository: None,
             machine,
             new_machine: request.new_machine,
             settings,
-            retry_of: None,
+            ..Request::default()
         },
         key,
     )?;

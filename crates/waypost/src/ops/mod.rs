@@ -2,14 +2,25 @@
 //!
 //! Operations of the store are in [`waypost_core::op`].
 
-pub mod agent;
-pub mod graph;
+pub(crate) mod agent;
+pub(crate) mod graph;
 pub mod issue;
 #[cfg(feature = "jobs")]
-pub mod job;
-pub mod status;
+pub(crate) mod job;
+pub(crate) mod status;
 #[cfg(feature = "jobs")]
-pub mod workspace;
+pub(crate) mod workspace;
+
+pub use agent::Prime;
+pub use graph::{DependencyGraph, GraphEdge, GraphNode, NodeState, ShowGraph, graph_of_issue, graph_of_workflow};
+#[cfg(feature = "jobs")]
+pub use job::{LogPart, ShowLog, StartJob};
+pub use status::{IssueCounts, ShowStatus, Status, StoreStatus};
+#[cfg(feature = "jobs")]
+pub use workspace::{
+    DeliverWorkspace, DeliveredWork, ExplainWorkspace, ExplainedWorkspace, RemoveWorkspace, RemovedWorkspace,
+    SavedWorkspace, ShowDiff, SnapshotWorkspace, WorkspaceDiff,
+};
 
 use crate::app::operation::AppEntry;
 

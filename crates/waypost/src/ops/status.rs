@@ -13,10 +13,10 @@ use crate::issues::claims;
 use crate::issues::ledger::Ledger;
 use crate::machine::place::StoreChoice;
 use crate::work::references;
-use crate::work::survey::{Surveyed, survey};
+use crate::work::survey::{Surveyed, survey_worktrees};
 
 /// All operations on the whole store.
-pub static TABLE: &[AppEntry] = &[AppEntry::of::<ShowStatus>()];
+pub(crate) static TABLE: &[AppEntry] = &[AppEntry::of::<ShowStatus>()];
 
 /// Default number of entries of each part.
 const DEFAULT_LIMIT: u32 = 8;
@@ -114,19 +114,17 @@ impl AppOperation for ShowStatus {
             repository: self.repository.clone(),
             limit,
         })?;
-        let mut worktrees = survey(session)?;
+        let mut worktrees = survey_worktrees(session)?;
         worktrees.retain(|one| self.worktree_id.is_none() || one.id == self.worktree_id);
         if let Some(wanted) = references::repository_ids(session, self.repository.as_deref())? {
             worktrees.retain(|one| wanted.contains(&one.repository_id));
         }
         let live_jobs = ListJobs {
-            status: None,
             live: true,
-            task: None,
             worktree_id: self.worktree_id.clone(),
             repository: self.repository.clone(),
             limit: Some(limit),
-            after: None,
+            ..ListJobs::default()
         };
         let jobs = session.call(live_jobs)?.jobs;
         // The history has no filter by repository, so the latest events of its worktrees are looked for among more of them.

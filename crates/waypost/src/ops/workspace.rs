@@ -12,7 +12,7 @@ use crate::app::session::Session;
 use crate::work::workspaces::{self, Force};
 
 /// All operations on workspaces outside the store.
-pub static TABLE: &[AppEntry] = &[
+pub(crate) static TABLE: &[AppEntry] = &[
     AppEntry::of::<DeliverWorkspace>(),
     AppEntry::of::<ExplainWorkspace>(),
     AppEntry::of::<RemoveWorkspace>(),

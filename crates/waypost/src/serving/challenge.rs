@@ -12,7 +12,7 @@ use sha2::Sha256;
 use waypost_core::digest::hex;
 use waypost_core::{Error, Result};
 
-use crate::serving::tokens::{hash, is_equal, random_hex};
+use crate::serving::tokens::{hash_token, is_equal, random_hex};
 
 /// Number of hexadecimal digits of a nonce or a code.
 const DIGITS: usize = 64;
@@ -59,7 +59,7 @@ impl Challenge {
     /// Draws a challenge about a token.
     pub fn draw(secret: &str, ends: Ends) -> Challenge {
         let nonce = random_hex(DIGITS / 2);
-        let key = code(&hash(secret), &["key", &nonce]);
+        let key = code(&hash_token(secret), &["key", &nonce]);
         Challenge { ends, nonce, key }
     }
 
@@ -86,7 +86,7 @@ impl Challenge {
 
     /// Returns whether a proof shows that the server knows the token.
     pub fn is_proved_by(&self, secret: &str, proof: &str) -> bool {
-        self.answer(&hash(secret)).is_some_and(|expected| is_equal(&expected, proof))
+        self.answer(&hash_token(secret)).is_some_and(|expected| is_equal(&expected, proof))
     }
 }
 
@@ -115,10 +115,10 @@ mod tests {
     fn only_the_server_at_the_other_end_that_knows_the_token_can_prove_it() {
         let own = ends("127.0.0.1:50000", "127.0.0.1:7717");
         let challenge = Challenge::draw("wayt_secret", own);
-        let proof = challenge.answer(&hash("wayt_secret")).unwrap();
+        let proof = challenge.answer(&hash_token("wayt_secret")).unwrap();
         assert!(challenge.is_proved_by("wayt_secret", &proof));
         assert!(!challenge.is_proved_by("wayt_other", &proof));
-        assert_eq!(challenge.answer(&hash("wayt_other")), None);
+        assert_eq!(challenge.answer(&hash_token("wayt_other")), None);
         // A program passes the challenge on to the server, from whatever address it can have.
         for (client, server) in [
             ("127.0.0.1:50001", "127.0.0.1:7717"),
@@ -129,7 +129,7 @@ mod tests {
             ("[::1]:50000", "127.0.0.1:7717"),
         ] {
             let relayed = Challenge::read(ends(client, server), &challenge.nonce, &challenge.key).unwrap();
-            let answer = relayed.answer(&hash("wayt_secret")).unwrap();
+            let answer = relayed.answer(&hash_token("wayt_secret")).unwrap();
             assert!(!challenge.is_proved_by("wayt_secret", &answer), "{client} {server}");
         }
         let again = Challenge::draw("wayt_secret", own);

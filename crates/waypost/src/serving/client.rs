@@ -26,7 +26,7 @@ use crate::serving::challenge::{Challenge, Ends};
 use crate::serving::sockets::short_path;
 use crate::serving::wire;
 
-pub use crate::serving::wire::{Caller, ServerReply};
+pub(crate) use crate::serving::wire::{Caller, ServerReply};
 
 /// Maximum time for an answer after the server has received the request.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(90);
@@ -67,7 +67,7 @@ impl Address {
 }
 
 /// A connection to a server.
-pub struct Client {
+pub(crate) struct Client {
     address: Address,
     token: Option<String>,
     runtime: BlockingRuntime,
@@ -76,7 +76,7 @@ pub struct Client {
 }
 
 /// Returns whether requests to a URL stay on this machine or are encrypted, so that others cannot read them.
-pub fn is_private(url: &str) -> bool {
+pub(crate) fn is_private(url: &str) -> bool {
     match parse(url) {
         Ok(Address::Port { host, is_secure, .. }) => is_secure || LOCAL_HOSTS.contains(&host.as_str()),
         Ok(Address::Socket(_)) | Err(_) => true,
@@ -102,7 +102,7 @@ impl Drop for BlockingRuntime {
 
 impl Client {
     /// Creates a client for a URL. `socket` is the path, if the URL names a Unix socket.
-    pub fn new(url: &str, socket: Option<PathBuf>, token: Option<String>) -> Result<Client> {
+    pub(crate) fn new(url: &str, socket: Option<PathBuf>, token: Option<String>) -> Result<Client> {
         let address = match socket {
             Some(path) => Address::Socket(path),
             None => parse(url)?,
@@ -118,7 +118,7 @@ impl Client {
     }
 
     /// Connects to the server, if it is not connected.
-    pub fn connect(&mut self) -> Result<()> {
+    pub(crate) fn connect(&mut self) -> Result<()> {
         let Client { address, token, runtime, sender, shown } = self;
         if sender.as_ref().is_none_or(SendRequest::is_closed) {
             *sender = Some(runtime.block_on(connect(address, token.as_deref(), shown))?);
@@ -127,7 +127,7 @@ impl Client {
     }
 
     /// Runs an operation. With a key it can be retried, and the server runs it once.
-    pub fn call(
+    pub(crate) fn call(
         &mut self,
         operation: &str,
         arguments: &Value,
@@ -159,7 +159,7 @@ impl Client {
     }
 
     /// Waits for an event after this sequence number, at most this long.
-    pub fn wait(&mut self, since: u64, timeout: Duration) -> Result<()> {
+    pub(crate) fn wait(&mut self, since: u64, timeout: Duration) -> Result<()> {
         let path = format!("/api/v1/wait?since={since}&ms={}", timeout.as_millis().min(30_000));
         let request = self.request(Method::GET, &path, Bytes::new(), &Caller::default(), None)?;
         self.send(request, ANSWER_TIMEOUT).map(drop)

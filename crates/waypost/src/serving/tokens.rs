@@ -113,7 +113,7 @@ impl Tokens {
             role,
             agent,
             task,
-            hash: hash(&secret),
+            hash: hash_token(&secret),
             created_at: now,
             expires_at: ttl_ms.map(|ttl| now.plus(ttl)),
         };
@@ -145,7 +145,7 @@ impl Tokens {
         let secret = new_secret();
         let token = self.change(|tokens| {
             let place = find(tokens, id)?;
-            tokens[place].hash = hash(&secret);
+            tokens[place].hash = hash_token(&secret);
             Ok(tokens[place].clone())
         })?;
         Ok((token, secret))
@@ -177,7 +177,7 @@ impl Tokens {
 
     /// Returns the rights of a secret. It looks at the files each time, so that revoking takes effect at once.
     pub fn lookup(&self, secret: &str) -> Option<Grant> {
-        let (presented, now) = (hash(secret), self.clock.now());
+        let (presented, now) = (hash_token(secret), self.clock.now());
         if self.owner_hash().is_some_and(|own| is_equal(&own, &presented)) {
             return Some(Grant::owner(OWNER_TOKEN_ID));
         }
@@ -200,7 +200,7 @@ impl Tokens {
         let read = || {
             check_owner_file(path)?;
             let secret = std::fs::read_to_string(path).map_err(cannot("read", path))?;
-            Ok((secret.trim().len() > PREFIX.len()).then(|| hash(secret.trim())))
+            Ok((secret.trim().len() > PREFIX.len()).then(|| hash_token(secret.trim())))
         };
         self.in_owner_file.get(path, read).ok().flatten()
     }
@@ -284,7 +284,7 @@ impl<T: Clone> Unchanged<T> {
 }
 
 /// Returns the token that a command of this user sends to a server.
-pub fn token_for_server(place: &Place, is_private: bool) -> Result<Option<String>> {
+pub(crate) fn token_for_server(place: &Place, is_private: bool) -> Result<Option<String>> {
     if let Some(token) = place.variables.text(WAYPOST_TOKEN) {
         return Ok(Some(token));
     }
@@ -350,13 +350,13 @@ pub fn random_hex(bytes: usize) -> String {
 }
 
 /// Returns the SHA-256 of a secret in hexadecimal, which is what files and stores keep of it.
-pub fn hash(secret: &str) -> String {
+pub fn hash_token(secret: &str) -> String {
     hex(&sha256(secret))
 }
 
 /// Returns the hash of a job token. None if the secret is not one.
 pub(crate) fn hash_of_job(secret: &str) -> Option<String> {
-    secret.starts_with(JOB_PREFIX).then(|| hash(secret))
+    secret.starts_with(JOB_PREFIX).then(|| hash_token(secret))
 }
 
 /// Compares two hashes in constant time.

@@ -10,7 +10,7 @@ pub const SCHEMA: &str = "waypost/1";
 
 /// The author, the agent and the worktree of a request.
 #[derive(Clone, Debug, Default)]
-pub struct Caller {
+pub(crate) struct Caller {
     /// The author.
     pub actor: Option<String>,
     /// The agent.
@@ -21,7 +21,7 @@ pub struct Caller {
 
 /// The answer of a server.
 #[derive(Debug)]
-pub struct ServerReply {
+pub(crate) struct ServerReply {
     /// The answer of the operation.
     pub answer: Value,
     /// The warnings about it.
@@ -29,7 +29,7 @@ pub struct ServerReply {
 }
 
 /// Returns the HTTP status of an error.
-pub fn status(kind: Kind) -> u16 {
+pub fn http_status(kind: Kind) -> u16 {
     match kind {
         Kind::Internal | Kind::Damaged => 500,
         Kind::Invalid => 400,
@@ -41,7 +41,7 @@ pub fn status(kind: Kind) -> u16 {
 }
 
 /// Returns the JSON form of an error, without internal details.
-pub fn error_body(error: &Error) -> Value {
+pub(crate) fn error_body(error: &Error) -> Value {
     json!({
         "schema": SCHEMA,
         "error": { "code": error.kind().code(), "message": error.full_message(), "hints": error.hints() },
@@ -53,7 +53,7 @@ pub const PROBLEM_TYPE: &str = "application/problem+json";
 
 /// Returns an error as RFC 9457 describes problems of HTTP, beside its JSON form on other surfaces. The instance is the
 /// path of the request.
-pub fn problem(error: &Error, status: u16, instance: &str) -> Value {
+pub fn problem_body(error: &Error, status: u16, instance: &str) -> Value {
     let kind = error.kind();
     let mut body = json!({
         "type": format!("urn:waypost:error:{}", kind.code()),
@@ -88,7 +88,7 @@ fn title(kind: Kind) -> &'static str {
 }
 
 /// Parses the JSON form of an error.
-pub fn read_error(body: &Value) -> Option<Error> {
+pub(crate) fn read_error(body: &Value) -> Option<Error> {
     let error = body.get("error")?;
     let code = error.get("code")?.as_str()?;
     let kind = Kind::ALL.into_iter().find(|kind| kind.code() == code).unwrap_or(Kind::Internal);
@@ -108,8 +108,8 @@ mod tests {
             let read = read_error(&error_body(&error)).unwrap();
             assert_eq!((read.kind(), read.full_message()), (kind, "it is so: of that".to_owned()));
             assert_eq!(read.hints(), ["do this", "or that"]);
-            assert!((400..600).contains(&status(kind)));
-            let problem = problem(&error, status(kind), "/api/v1/tasks");
+            assert!((400..600).contains(&http_status(kind)));
+            let problem = problem_body(&error, http_status(kind), "/api/v1/tasks");
             assert_eq!(read_error(&problem).unwrap().kind(), kind);
             assert_eq!((&problem["code"], &problem["exit"]), (&json!(kind.code()), &json!(kind.exit_code())));
             assert_eq!((&problem["detail"], &problem["hints"][1]), (&json!("it is so: of that"), &json!("or that")));

@@ -20,7 +20,7 @@ enum Form {
 }
 
 /// Reads a plan from a file, or from standard input for `-`.
-pub fn read_file(path: &Path) -> Result<Plan> {
+pub fn read_plan(path: &Path) -> Result<Plan> {
     let cannot = |error: std::io::Error| Error::invalid(format!("cannot read {}", path.display())).because(error);
     let mut text = Vec::new();
     let form = if path.as_os_str() == "-" {

@@ -17,7 +17,7 @@ pub const ALL_REPOSITORIES: &str = "all";
 
 /// What to do with a repository that the store does not know.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unknown {
+pub enum UnknownRepository {
     /// Nothing: the operation refuses it.
     Keep,
     /// Add it to the store.
@@ -25,9 +25,9 @@ pub enum Unknown {
 }
 
 /// Returns the id of the repository that a filter names; none for all.
-pub fn repository_id(session: &mut Session, reference: Option<&str>) -> Result<Option<RepositoryId>> {
+pub fn find_repository_id(session: &mut Session, reference: Option<&str>) -> Result<Option<RepositoryId>> {
     let Some(reference) = reference.filter(|reference| *reference != ALL_REPOSITORIES) else { return Ok(None) };
-    let reference = repository(session, reference, Unknown::Keep)?;
+    let reference = find_repository(session, reference, UnknownRepository::Keep)?;
     let known = session.call(ListRepositories::all())?.repositories.into_iter().map(|seen| seen.repository);
     let found: Vec<_> = known.filter(|one| is_meant(one, &reference)).collect();
     let own = found.iter().find(|one| session.caller().is_of(one));
@@ -78,7 +78,7 @@ fn is_meant(repository: &Repository, reference: &str) -> bool {
 }
 
 /// Returns a reference to a repository as operations take it. A path becomes the id of the repository that it is in.
-pub fn repository(session: &mut Session, reference: &str, unknown: Unknown) -> Result<String> {
+pub fn find_repository(session: &mut Session, reference: &str, unknown: UnknownRepository) -> Result<String> {
     if reference == ALL_REPOSITORIES {
         return Ok(reference.to_owned());
     }
@@ -96,9 +96,11 @@ pub fn repository(session: &mut Session, reference: &str, unknown: Unknown) -> R
     let is_known = id.as_ref().is_some_and(|id| known.iter().any(|seen| seen.repository.id == *id));
     match (id, unknown) {
         (Some(id), _) if is_known => Ok(id.to_string()),
-        (_, Unknown::Keep) => Err(Error::not_found(format!("repository {} is not in this store", path.display()))
-            .hint(format!("way repo add {reference}"))),
-        (_, Unknown::Register) => {
+        (_, UnknownRepository::Keep) => {
+            Err(Error::not_found(format!("repository {} is not in this store", path.display()))
+                .hint(format!("way repo add {reference}")))
+        }
+        (_, UnknownRepository::Register) => {
             let id = found.checkout.ensure_repository_id(&mut SystemEntropy)?;
             Ok(session.call(AddRepository { repository: found.as_known(id) })?.id.to_string())
         }

@@ -12,13 +12,13 @@ use crate::app::session::Session;
 use crate::work::workspaces;
 
 /// Returns how many records ended so long ago and may be removed.
-pub fn find(session: &mut Session, older_than_ms: u64) -> Result<FoundGarbage> {
+pub fn find_garbage(session: &mut Session, older_than_ms: u64) -> Result<FoundGarbage> {
     session.call(FindGarbage { older_than_ms })
 }
 
 /// Removes the records that ended so long ago, part by part: other processes write in between, and a crash leaves a
 /// consistent store.
-pub fn collect(session: &mut Session, older_than_ms: u64) -> Result<Collected> {
+pub fn collect_garbage(session: &mut Session, older_than_ms: u64) -> Result<Collected> {
     let mut all = session.call(CollectGarbage { older_than_ms })?;
     while all.has_more {
         let part = session.call(CollectGarbage { older_than_ms })?;

@@ -32,7 +32,7 @@ pub struct Surveyed {
     /// The id of its repository.
     pub repository_id: RepositoryId,
     /// Its state.
-    pub state: State,
+    pub state: WorktreeState,
     /// When it last wrote, in milliseconds.
     pub last_seen: Option<Timestamp>,
 }
@@ -40,7 +40,7 @@ pub struct Surveyed {
 /// The state of a worktree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
+pub enum WorktreeState {
     /// The caller is in it.
     Here,
     /// It is on disk.
@@ -57,23 +57,23 @@ pub enum State {
     Removed,
 }
 
-impl State {
+impl WorktreeState {
     /// Returns its name.
     pub fn as_str(self) -> &'static str {
         match self {
-            State::Here => "here",
-            State::Present => "present",
-            State::New => "new",
-            State::Gone => "gone",
-            State::Elsewhere => "elsewhere",
-            State::Unreachable => "unreachable",
-            State::Removed => "removed",
+            WorktreeState::Here => "here",
+            WorktreeState::Present => "present",
+            WorktreeState::New => "new",
+            WorktreeState::Gone => "gone",
+            WorktreeState::Elsewhere => "elsewhere",
+            WorktreeState::Unreachable => "unreachable",
+            WorktreeState::Removed => "removed",
         }
     }
 }
 
 /// Lists every worktree that the store or the version control knows.
-pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
+pub fn survey_worktrees(session: &mut Session) -> Result<Vec<Surveyed>> {
     let known = session.read(ListWorktrees::all())?;
     let here = session.worktree().clone();
     let mut listed: Vec<(Option<WorktreeId>, ListedWorktree)> = Vec::new();
@@ -103,15 +103,15 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
             let found = at.map(|at| listed.remove(at).1).filter(|found| found.path.is_dir());
             let is_absent = absent.contains(&row.repository_id);
             let mut one = surveyed_from(row, found, repository, &here);
-            if one.state == State::Gone && is_absent {
-                one.state = State::Elsewhere;
+            if one.state == WorktreeState::Gone && is_absent {
+                one.state = WorktreeState::Elsewhere;
             }
             one
         })
         .collect();
     surveyed.extend(listed.into_iter().map(|(id, entry)| Surveyed {
         id,
-        state: if entry.path.is_dir() { State::New } else { State::Gone },
+        state: if entry.path.is_dir() { WorktreeState::New } else { WorktreeState::Gone },
         name: entry.name,
         path: entry.path,
         branch: entry.branch,
@@ -123,7 +123,7 @@ pub fn survey(session: &mut Session) -> Result<Vec<Surveyed>> {
 }
 
 /// Finds a worktree by its id, the start of its id, its name, its branch or its path.
-pub fn find<'a>(surveyed: &'a [Surveyed], name: &str, cwd: &std::path::Path) -> Result<&'a Surveyed> {
+pub fn find_worktree<'a>(surveyed: &'a [Surveyed], name: &str, cwd: &std::path::Path) -> Result<&'a Surveyed> {
     let path = cwd.join(name);
     let path = std::fs::canonicalize(&path).unwrap_or(path);
     if let Some(found) = surveyed.iter().find(|one| one.id.as_ref().is_some_and(|id| id.as_str() == name)) {
@@ -155,7 +155,7 @@ pub fn find<'a>(surveyed: &'a [Surveyed], name: &str, cwd: &std::path::Path) -> 
 impl Surveyed {
     /// Returns whether it is on disk.
     pub fn is_live(&self) -> bool {
-        matches!(self.state, State::Here | State::Present | State::New)
+        matches!(self.state, WorktreeState::Here | WorktreeState::Present | WorktreeState::New)
     }
 }
 
@@ -167,22 +167,22 @@ fn is_here(repository: &Repository) -> bool {
 
 fn surveyed_from(row: Worktree, found: Option<ListedWorktree>, repository: String, here: &Worktree) -> Surveyed {
     let (state, path, branch) = match found {
-        _ if row.id == here.id => (State::Here, here.path.clone(), here.branch.clone()),
-        Some(found) => (State::Present, found.path, found.branch),
+        _ if row.id == here.id => (WorktreeState::Here, here.path.clone(), here.branch.clone()),
+        Some(found) => (WorktreeState::Present, found.path, found.branch),
         None => {
             let is_it = |dir: &std::path::Path| worktree_id(dir).ok().flatten().as_ref() == Some(&row.id);
             match (row.path.symlink_metadata(), detect(&row.path, &Environment::default())) {
                 // Mercurial has no list of worktrees, and other repositories have their own: read the directory itself.
                 (_, Ok(Some(there))) if is_it(&there.worktree_private_dir) => {
-                    (State::Present, row.path.clone(), there.branch)
+                    (WorktreeState::Present, row.path.clone(), there.branch)
                 }
                 // The user's Waypost directory is not a checkout, but commands can run there.
-                _ if is_it(&row.path) => (State::Present, row.path.clone(), None),
-                _ if row.removed_at.is_some() => (State::Removed, row.path.clone(), row.branch.clone()),
+                _ if is_it(&row.path) => (WorktreeState::Present, row.path.clone(), None),
+                _ if row.removed_at.is_some() => (WorktreeState::Removed, row.path.clone(), row.branch.clone()),
                 (Err(error), _) if error.kind() != ErrorKind::NotFound => {
-                    (State::Unreachable, row.path.clone(), row.branch.clone())
+                    (WorktreeState::Unreachable, row.path.clone(), row.branch.clone())
                 }
-                _ => (State::Gone, row.path.clone(), row.branch.clone()),
+                _ => (WorktreeState::Gone, row.path.clone(), row.branch.clone()),
             }
         }
     };

@@ -197,8 +197,10 @@ fn held(source: &mut Session) -> Result<Vec<(WorkflowId, String)>> {
     let mut held = Vec::new();
     for seen in source.read(ListLeases {})?.leases {
         if seen.lease.subject.starts_with("tk_") {
-            let operation =
-                waypost_core::op::ShowTask { task: seen.lease.subject.clone(), workflow: None, repository: None };
+            let operation = waypost_core::op::ShowTask {
+                task: seen.lease.subject.clone(),
+                ..waypost_core::op::ShowTask::default()
+            };
             let task = source.read(operation)?.task.task;
             held.push((task.workflow_id, seen.holder_name));
         }

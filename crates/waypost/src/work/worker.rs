@@ -119,14 +119,9 @@ impl Worker {
         let machine = workspaces::machine(session)?;
         self.check_base(session)?;
         session.write(RegisterAgent {
-            name: None,
-            runtime: None,
-            role: None,
             capabilities: Some(self.capabilities.clone()),
-            metadata: serde_json::Value::Null,
             process: Some(processes::own_identity()),
-            timeout_ms: None,
-            max_claims: None,
+            ..RegisterAgent::default()
         })?;
         let report_machine = RecordMachine { machine: machine.clone(), worker: true };
         session.write(report_machine.clone())?;
@@ -222,11 +217,10 @@ impl Worker {
         let waiting = ListJobs {
             status: Some(JobStatus::Pending),
             live: true,
-            task: None,
             worktree_id: self.worktree_id.clone(),
             repository: self.repository.clone(),
             limit: Some(u32::MAX),
-            after: None,
+            ..ListJobs::default()
         };
         let mut waiting = session.call(waiting)?.jobs;
         waiting.retain(|view| repositories.is_empty() || repositories.contains(&view.job.repository_id));
@@ -245,20 +239,15 @@ impl Worker {
         settings.launcher = Some(processes::own_identity());
         let request = Request {
             kind: self.kind.clone(),
-            description: String::new(),
-            input: serde_json::Value::Null,
             command: self.command.clone(),
-            repository: None,
-            task: None,
             workflow: self.workflow.clone(),
-            epoch: None,
             next: true,
             next_worktree: self.worktree_id.clone(),
             next_repository: self.repository.clone(),
             machine: Some(machine.to_owned()),
             new_machine: true,
             settings,
-            retry_of: None,
+            ..Request::default()
         };
         match jobs::create(session, request) {
             Ok(job) => {

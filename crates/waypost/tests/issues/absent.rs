@@ -2,8 +2,7 @@
 
 use serde_json::json;
 use waypost::Kind;
-use waypost::issues::merge_driver;
-use waypost::issues::sync::{Options, Push, sync};
+use waypost::issues::{Push, SyncOptions, merge_files, sync};
 
 use crate::desk::{Desk, LEDGER, refusal};
 
@@ -26,7 +25,7 @@ fn with_ledger() -> (Desk, String) {
 #[track_caller]
 fn is_refused(desk: &Desk, hint: &str) {
     let synced = desk.changing(|cx| {
-        let options = Options { push: Push::Nothing, dry_run: false, timeout: None, accept_growth: false };
+        let options = SyncOptions { push: Push::Nothing, dry_run: false, timeout: None, accept_growth: false };
         sync(&cx.ledger.repos()[0], &cx.place.variables, options, &|_| ())
     });
     let counted = desk.reading(|cx| cx.with_index(|index| index.counts(cx.now)));
@@ -125,7 +124,7 @@ fn the_merge_driver_fails_on_files_without_a_readable_record() {
         let files = ["base", "ours", "theirs"];
         files.iter().zip(contents).for_each(|(file, content)| desk.write(file, content));
         let [base, ours, theirs] = files.map(|file| desk.path(file));
-        merge_driver::merge_files(&base, &ours, &theirs)
+        merge_files(&base, &ours, &theirs)
     };
     for (name, content) in [("pointer", POINTER), ("locked", "\0GITCRYPT\0\u{1}\u{2}abc"), ("text", "not a ledger\n")] {
         for contents in [[ledger, content, ledger], [ledger, ledger, content], [content, ledger, ledger]] {

@@ -193,7 +193,7 @@ fn the_claim_of_a_person_lasts_until_it_is_released() {
     let claimed = desk.claim(&id);
     assert_eq!((epoch(&claimed), &claimed["lease"]["expires_at"]), (1, &Value::Null));
     // Any write expires what is due, also agents that were silent for too long.
-    bob.at(1430).session(|session| session.call(op::Heartbeat { task: None, workflow: None, epoch: None }));
+    bob.at(1430).session(|session| session.call(op::Heartbeat::default()));
     let shown = bob.at(1430).show(&id);
     assert_eq!((&shown["status"], &shown["assignee"]), (&"in_progress".into(), &claimed["issue"]["assignee"]));
     let said = bob.at(1430).refused(Kind::Conflict, "claim_issue", json!({ "issue": &id }));

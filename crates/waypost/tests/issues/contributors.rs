@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use waypost::Kind;
-use waypost::issues::forks;
+use waypost::issues::record_chosen_role;
 
 use crate::desk::{Desk, LEDGER, contributor, id, message_and_hints, plan_apart, refusal};
 
@@ -77,7 +77,7 @@ type Choice<'a> = (&'a str, &'a dyn Fn(&Desk));
 
 #[test]
 fn a_fork_is_noted_once_and_its_issues_are_hidden_until_a_person_chooses() {
-    let chosen = |desk: &Desk| desk.enter(|place| forks::choose(&place)).unwrap();
+    let chosen = |desk: &Desk| desk.enter(|place| record_chosen_role(&place)).unwrap();
     let choices: [Choice<'_>; 2] = [("init", &chosen), ("config", &|desk| desk.set("role", "maintainer"))];
     for (name, choose) in choices {
         let desk = fork(name);
@@ -86,13 +86,13 @@ fn a_fork_is_noted_once_and_its_issues_are_hidden_until_a_person_chooses() {
         assert!(!notes(&desk, "list_issues", json!({})));
         assert_eq!(desk.list(json!({})).len(), 1);
         let synced = desk.changing(|cx| {
-            let options = waypost::issues::sync::Options {
-                push: waypost::issues::sync::push(&cx.place),
+            let options = waypost::issues::SyncOptions {
+                push: waypost::issues::push_setting(&cx.place),
                 dry_run: false,
                 timeout: None,
                 accept_growth: false,
             };
-            waypost::issues::sync::sync(&cx.ledger.repos()[0], &cx.place.variables, options, &|_| ())
+            waypost::issues::sync(&cx.ledger.repos()[0], &cx.place.variables, options, &|_| ())
         });
         let said = refusal(Kind::Refused, synced);
         assert!(said.contains("you have not chosen"), "{said}");

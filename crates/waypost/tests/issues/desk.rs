@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use waypost::app::lazy_session::LazySession;
 use waypost::app::session::{Session, Warnings};
 use waypost::app::{App, Reply, Who};
-use waypost::issues::forks;
 use waypost::issues::ledger::{Change, Record};
+use waypost::issues::record_chosen_role;
+use waypost::machine::Variables;
 use waypost::machine::config::{self, Layer, Value as Setting, key_named};
-use waypost::machine::environment::Variables;
 use waypost::machine::place::{Place, Request, Scope};
 use waypost::ops::issue::batch::decode_line;
 use waypost::ops::issue::{Changed, IssueContext};
@@ -443,7 +443,7 @@ pub(crate) fn plan_apart(clone: &Desk, name: &str) -> Desk {
     clone.set("routing.mode", "auto");
     clone.set("routing.auto.contributor", planning.dir.to_str().unwrap());
     clone.add_repo(&planning.dir);
-    clone.enter(|place| forks::choose(&place)).unwrap();
+    clone.enter(|place| record_chosen_role(&place)).unwrap();
     planning
 }
 

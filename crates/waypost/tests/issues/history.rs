@@ -1,7 +1,7 @@
 //! The history of issues, read from the commits of their ledger.
 
 use serde_json::{Value, json};
-use waypost::issues::history::{Steps, steps};
+use waypost::issues::{Steps, steps};
 use waypost::{Kind, Result};
 
 use crate::desk::{Desk, LEDGER, message_and_hints, refusal};
@@ -17,7 +17,7 @@ fn read(desk: &Desk, id: &str) -> Result<Option<Steps>> {
 /// The history of an issue, as `subject: change; change`, newest first.
 fn timeline(desk: &Desk, id: &str) -> Vec<String> {
     let steps = read(desk, id).unwrap_or_else(|error| panic!("{}", message_and_hints(&error))).unwrap();
-    let line = |step: &waypost::issues::history::Step| {
+    let line = |step: &waypost::issues::Step| {
         let changes: Vec<String> = step.changes.iter().map(ToString::to_string).collect();
         let subject = step.commit.as_ref().map_or("-", |commit| commit.subject.as_str());
         format!("{subject}: {}", changes.join("; "))

@@ -1,7 +1,7 @@
 //! The homes of a ledger: the main worktree, each worktree, and a branch of its own.
 
 use serde_json::json;
-use waypost::issues::homes::{MovedHome, change_home};
+use waypost::issues::{MovedHome, change_home};
 use waypost::machine::place::LedgerHome;
 
 use crate::desk::{Desk, LEDGER};

@@ -1,7 +1,7 @@
 //! Issues that move from one ledger to another.
 
 use serde_json::json;
-use waypost::issues::move_issues::{Which, migrate};
+use waypost::issues::{Which, migrate_issues};
 use waypost::{Kind, Result};
 
 use crate::desk::{Desk, LEDGER, comments, contributor, refusal};
@@ -10,7 +10,7 @@ use crate::desk::{Desk, LEDGER, comments, contributor, refusal};
 fn moved(desk: &Desk, to: &str, filter: &str, dry_run: bool) -> Result<Vec<String>> {
     desk.changing_with(to, |cx| {
         let which = Which::parse(filter, cx.ledger.actor())?;
-        let moved = migrate(&cx.ledger, None, cx.target(Some(to))?, &which, dry_run)?;
+        let moved = migrate_issues(&cx.ledger, None, cx.target(Some(to))?, &which, dry_run)?;
         Ok(moved.into_iter().map(|entry| entry.issue.id).collect())
     })
 }

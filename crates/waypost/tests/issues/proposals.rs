@@ -2,8 +2,9 @@
 
 use serde_json::{Value, json};
 use waypost::Kind;
-use waypost::issues::proposals::{Outcome, merge_answered_proposals};
-use waypost::issues::sync::{Options, fetch_project, push, sync, timeout};
+use waypost::issues::{
+    ProposalOutcome, SyncOptions, fetch_project, merge_answered_proposals, push_setting, sync, sync_timeout,
+};
 
 use crate::desk::{Desk, LEDGER, comments, contributor, maintainer, plan_apart};
 
@@ -24,11 +25,15 @@ fn reject(desk: &Desk, id: &str, reason: &str) -> Value {
 }
 
 /// Fetches the project, synchronizes the planning, and returns what was decided on proposals.
-fn synced(fork: &Desk) -> Vec<Outcome> {
+fn synced(fork: &Desk) -> Vec<ProposalOutcome> {
     fork.changing(|cx| {
         let variables = &cx.place.variables;
-        let options =
-            Options { push: push(&cx.place), dry_run: false, timeout: timeout(&cx.place), accept_growth: false };
+        let options = SyncOptions {
+            push: push_setting(&cx.place),
+            dry_run: false,
+            timeout: sync_timeout(&cx.place),
+            accept_growth: false,
+        };
         fetch_project(&cx.ledger.repos()[0], variables, options)?;
         for number in cx.ledger.numbers() {
             match sync(&cx.ledger.repos()[number], variables, options, &|_| ()) {
@@ -158,9 +163,9 @@ fn b25_b26_sync_reports_the_decision_on_a_proposal() {
     reject(&upstream, &bad, "too big");
     upstream.commit("decide");
     let mut outcomes = synced(&fork);
-    outcomes.sort_by_key(|outcome| !matches!(outcome, Outcome::Accepted(_)));
-    let rejected = Outcome::Rejected(bad.clone(), Some("too big".to_owned()));
-    assert_eq!(outcomes, [Outcome::Accepted(good.clone()), rejected]);
+    outcomes.sort_by_key(|outcome| !matches!(outcome, ProposalOutcome::Accepted(_)));
+    let rejected = ProposalOutcome::Rejected(bad.clone(), Some("too big".to_owned()));
+    assert_eq!(outcomes, [ProposalOutcome::Accepted(good.clone()), rejected]);
     fork.git(["switch", "-q", "--detach", "HEAD~1"]);
     assert!(fork.list(json!({})).contains(&good), "no list lacks it until the project's copy is here");
     fork.git(["switch", "-q", "-"]);
@@ -211,10 +216,16 @@ fn a_proposal_that_the_project_drops_returns_to_planning() {
     take_out(&upstream, &pruned);
 
     let outcomes = synced(&fork);
-    assert!(outcomes.contains(&Outcome::Dropped(deleted.clone(), "deleted: a duplicate".to_owned())), "{outcomes:?}");
-    let is_taken_out = |outcome: &Outcome| matches!(outcome, Outcome::Dropped(id, how) if *id == gone && how.starts_with("taken out by commit "));
+    assert!(
+        outcomes.contains(&ProposalOutcome::Dropped(deleted.clone(), "deleted: a duplicate".to_owned())),
+        "{outcomes:?}"
+    );
+    let is_taken_out = |outcome: &ProposalOutcome| matches!(outcome, ProposalOutcome::Dropped(id, how) if *id == gone && how.starts_with("taken out by commit "));
     assert!(outcomes.iter().any(is_taken_out), "{outcomes:?}");
-    assert!(outcomes.contains(&Outcome::Accepted(pruned.clone())) && planned(&pruned).is_none(), "{outcomes:?}");
+    assert!(
+        outcomes.contains(&ProposalOutcome::Accepted(pruned.clone())) && planned(&pruned).is_none(),
+        "{outcomes:?}"
+    );
     assert!(outcomes.len() == 3 && planned(&open).unwrap().contains("\"visibility\":\"proposed\""), "{outcomes:?}");
     for (id, words) in [(&deleted, "deleted: a duplicate"), (&gone, "taken out by commit ")] {
         let line = planned(id).unwrap();
@@ -273,7 +284,7 @@ fn a_change_that_was_proposed_and_then_changed_back_is_a_change() {
         (copy["title"] == "A" && copy["labels"] == json!(["x"])).then_some(()).ok_or(copy)
     };
     // The planning's copy has a change that the project lacks, so it stays.
-    assert_eq!(synced(&fork.at(6)), [Outcome::AcceptedInPart(id.clone())]);
+    assert_eq!(synced(&fork.at(6)), [ProposalOutcome::AcceptedInPart(id.clone())]);
     assert_eq!(is_changed_back(&planning), Ok(()));
     propose(&fork.at(7), &id);
     assert_eq!((is_changed_back(&fork), is_changed_back(&planning)), (Ok(()), Ok(())));

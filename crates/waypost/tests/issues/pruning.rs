@@ -1,7 +1,7 @@
 //! Closed issues leave the ledger and stay in version control.
 
 use serde_json::json;
-use waypost::issues::prune::{Plan, Pruned, prune};
+use waypost::issues::{PrunePlan, Pruned, prune};
 use waypost::{Kind, Result};
 use waypost_core::ledger::issue::parse_time_ago;
 
@@ -11,7 +11,7 @@ use crate::desk::{Desk, LEDGER, SAMPLE_LEDGER, refusal};
 fn pruned(desk: &Desk, closed_before: &str, keep: usize, dry_run: bool) -> Result<Pruned> {
     desk.changing(|cx| {
         let before = parse_time_ago(closed_before, cx.now)?;
-        prune(&cx.ledger, 0, Plan { before, keep, down_to: None, dry_run })
+        prune(&cx.ledger, 0, PrunePlan { before, keep, down_to: None, dry_run })
     })
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use waypost::Kind;
-use waypost::issues::repos::{Repos, Route, role};
+use waypost::issues::{Repos, Route, role};
 
 use crate::desk::{Desk, LEDGER, refusal};
 
@@ -39,7 +39,7 @@ fn clones_in_directories_of_any_name_give_new_ids_the_same_prefix() {
         let clone = seed.in_dir(name);
         let id = clone.add("New");
         assert!(id.starts_with("project-"), "{name}: {id}");
-        let repo = clone.enter(|place| waypost::issues::repos::primary(&place)).unwrap();
+        let repo = clone.enter(|place| waypost::issues::primary(&place)).unwrap();
         assert_eq!(repo.recorded_prefix().unwrap().as_deref(), Some("project"), "{name}");
     }
     // A ledger keeps its prefix when the project gets another name.

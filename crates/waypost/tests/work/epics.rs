@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use waypost::app::lazy_session::LazySession;
 use waypost::app::session::Warnings;
-use waypost::issues::epics::{self, FromIssue};
+use waypost::issues::{FromIssue, plan_epic};
 use waypost::op::AddWorkflow;
 use waypost::ops::issue::IssueContext;
 use waypost::{Kind, Result};
@@ -14,7 +14,7 @@ use crate::harness::{Office, PERSON, list, text, workflow};
 fn plan(office: &Office, issue: &str) -> Result<FromIssue> {
     let session = LazySession::new(office.place(&office.repo), Warnings::default());
     let issues = IssueContext::open(session, None, &[])?;
-    issues.with_index(|index| epics::plan(index, issues.ledger.terms(), issue, issues.now))
+    issues.with_index(|index| plan_epic(index, issues.ledger.terms(), issue, issues.now))
 }
 
 /// Makes a workflow from an issue, and returns it as it is shown.

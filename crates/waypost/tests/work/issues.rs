@@ -1,7 +1,7 @@
 //! Tasks and leases that stand for issues: what happens in the store reaches the ledger once.
 
 use serde_json::{Value, json};
-use waypost::machine::system::SystemEntropy;
+use waypost::machine::SystemEntropy;
 use waypost::op::FinishTask;
 use waypost_core::engine;
 
@@ -25,8 +25,7 @@ fn a_finished_task_closes_its_issue_even_after_a_crash_in_between() {
 
     // The process died after it wrote the store and before it wrote the ledger.
     let _ = claim("b");
-    let operation =
-        FinishTask { task: "b".to_owned(), workflow: None, epoch: None, outcome: "later".to_owned(), evidence: None };
+    let operation = FinishTask { task: "b".to_owned(), outcome: "later".to_owned(), ..FinishTask::default() };
     let mut session = office.session("ann");
     let caller = session.caller().clone();
     engine::write(session.store().unwrap(), &caller, &mut SystemEntropy, None, operation).unwrap();

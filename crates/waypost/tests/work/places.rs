@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::path::Path;
 
-use waypost::machine::environment::Variables;
+use waypost::machine::Variables;
 use waypost::machine::place::{Location, Place, Request, Scope};
 use waypost::{Error, Kind};
 

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 use waypost::op::AddWorkflow;
-use waypost::work::plans;
+use waypost::work::read_plan;
 use waypost::{Kind, Result};
 use waypost_core::work::view::WorkflowView;
 
@@ -85,7 +85,7 @@ fn essence(mut workflow: Value) -> Value {
 fn create(office: &Office, name: &str, file: &str, text: &str, start: bool) -> Result<WorkflowView> {
     let path = office.repo.join(file);
     office.sandbox.write(&path, text);
-    let plan = Some(plans::read_file(&path)?);
+    let plan = Some(read_plan(&path)?);
     office.session("planner").call(AddWorkflow { plan, start, ..workflow(name, "x: y\n") })
 }
 
@@ -139,7 +139,7 @@ fn c9_an_impossible_plan_is_refused_and_nothing_is_stored() {
             assert!(hint.is_empty() || error.hints().iter().any(|said| said == hint), "{plan:?}: {error:?}");
         }
     }
-    assert_eq!(plans::read_file(&office.repo.join("nowhere.json")).unwrap_err().kind(), Kind::Invalid);
+    assert_eq!(read_plan(&office.repo.join("nowhere.json")).unwrap_err().kind(), Kind::Invalid);
     let all = office.data(PERSON, "list_workflows", json!({ "query": { "limit": 9 } }));
     assert_eq!(all["workflows"], json!([]));
     assert_eq!(office.data(PERSON, "list_tasks", json!({}))["tasks"], json!([]));

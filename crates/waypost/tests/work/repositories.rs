@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 use waypost::Kind;
 use waypost::machine::place::Place;
-use waypost::work::references::{self, Unknown};
+use waypost::work::{UnknownRepository, find_repository, find_repository_id};
 
 use crate::harness::{Office, PERSON, call, data, list, names, open, refused, text, workflow};
 
@@ -104,7 +104,7 @@ fn tasks_of_a_shared_store_name_their_repository_and_can_be_filtered_by_it() {
     let (one, two) = two(&office);
     let here = office.shared(&one);
     let mut session = open(&here, "ann");
-    let mut named = |reference: &str| references::repository(&mut session, reference, Unknown::Keep).unwrap();
+    let mut named = |reference: &str| find_repository(&mut session, reference, UnknownRepository::Keep).unwrap();
     let references = ["two", "../two", two.to_str().unwrap()].map(&mut named);
     let own = named(".");
     for reference in &references {
@@ -118,7 +118,7 @@ fn tasks_of_a_shared_store_name_their_repository_and_can_be_filtered_by_it() {
         "the newest workflow first"
     );
     for (reference, wanted) in [("../two", "two"), (".", "one")] {
-        let id = references::repository_id(&mut session, Some(reference)).unwrap().unwrap().to_string();
+        let id = find_repository_id(&mut session, Some(reference)).unwrap().unwrap().to_string();
         let query = json!({ "query": { "repository_id": id, "limit": 9 } });
         assert_eq!(names(&data(&here, PERSON, "list_workflows", query)["workflows"]), [wanted], "{reference}");
     }
@@ -143,7 +143,7 @@ fn repositories_of_a_workflow_are_named_by_relative_paths_added_and_removed() {
     let (one, two) = (office.sandbox.git_repo("one"), office.sandbox.git_repo("two"));
     let here = office.shared(&one);
     let mut session = open(&here, "planner");
-    let mut found = |reference: &str| references::repository(&mut session, reference, Unknown::Register).unwrap();
+    let mut found = |reference: &str| find_repository(&mut session, reference, UnknownRepository::Register).unwrap();
     let (own, other) = (found("."), found("../two"));
     let create = json!({ "name": "w", "repositories": [own, other] });
     let in_order = |list_of_names: &Value| {
@@ -163,7 +163,7 @@ fn repositories_of_a_workflow_are_named_by_relative_paths_added_and_removed() {
     let refused = change("remove_workflow_repository", &own).unwrap_err();
     assert_eq!(refused.kind(), Kind::Refused);
     assert!(refused.to_string().contains("task here works there"), "{refused}");
-    let unknown = references::repository(&mut session, "../three", Unknown::Keep);
+    let unknown = find_repository(&mut session, "../three", UnknownRepository::Keep);
     assert_eq!(
         unknown.and_then(|three| change("remove_workflow_repository", &three)).unwrap_err().kind(),
         Kind::NotFound

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use waypost::Kind;
 use waypost::op::{Maintenance, RecordMaintenance};
-use waypost::work::retention;
+use waypost::work::{collect_garbage, find_garbage};
 
 use crate::harness::{Office, PERSON, list, text, workflow};
 
@@ -47,13 +47,13 @@ fn gc_removes_what_its_dry_run_counts_and_keeps_summaries() {
     let before = rows(&office);
     assert_eq!(before[0], 2);
 
-    let plan = retention::find(&mut office.session("ann"), 90 * DAY_MS).unwrap().removable;
+    let plan = find_garbage(&mut office.session("ann"), 90 * DAY_MS).unwrap().removable;
     assert_eq!((plan.workflows, plan.tasks, plan.messages), (1, 2, 1), "{plan:?}");
     assert!(plan.events > 10, "{plan:?}");
     assert_eq!(rows(&office), before, "counting removes nothing");
-    assert!(retention::find(&mut office.session("ann"), 200 * DAY_MS).unwrap().removable.is_empty());
+    assert!(find_garbage(&mut office.session("ann"), 200 * DAY_MS).unwrap().removable.is_empty());
 
-    let removed = retention::collect(&mut office.session("ann"), 90 * DAY_MS).unwrap().removed;
+    let removed = collect_garbage(&mut office.session("ann"), 90 * DAY_MS).unwrap().removed;
     assert_eq!(removed, plan, "the count tells what is removed");
     assert_eq!(rows(&office), [1, 1, 0, 0, 0]);
     assert_eq!(office.session("looker").sqlite().unwrap().check().unwrap(), []);
@@ -70,7 +70,7 @@ fn gc_removes_what_its_dry_run_counts_and_keeps_summaries() {
     assert!(last_event(&office)["sequence"].as_u64().unwrap() > last);
     let history = json!({ "query": { "since": 0, "subject": live, "limit": 9 } });
     assert_eq!(office.data(PERSON, "list_events", history)["events"][0]["kind"], "workflow.created");
-    assert!(retention::collect(&mut office.session("ann"), 90 * DAY_MS).unwrap().removed.is_empty());
+    assert!(collect_garbage(&mut office.session("ann"), 90 * DAY_MS).unwrap().removed.is_empty());
 }
 
 #[test]
@@ -82,7 +82,7 @@ fn a_store_is_smaller_after_its_old_records_are_removed_and_it_is_vacuumed() {
     let _ = office.data(PERSON, "cancel_workflow", json!({ "workflow": "big" }));
     office.pass(40 * DAY);
     let mut session = office.session("ann");
-    retention::collect(&mut session, 30 * DAY_MS).unwrap();
+    collect_garbage(&mut session, 30 * DAY_MS).unwrap();
     let (before, after) = session.sqlite().unwrap().vacuum().unwrap();
     assert!(after < before / 2, "{before} {after}");
     let detail = json!({ "bytes_before": before, "bytes_after": after });

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use waypost::Kind;
 use waypost::app::Call;
 use waypost::app::origin::Origin;
-use waypost::serving::access::Grant;
+use waypost::serving::Grant;
 
 use crate::harness::{Desk, Office, PERSON, list, text, workflow};
 

@@ -91,7 +91,7 @@ fn a_store_deleted_between_calls_is_created_again_only_on_request() {
     }
     let Err(error) = Session::open(place.clone()) else { panic!("the store was created again") };
     assert!(error.kind() == Kind::Unavailable && error.to_string().ends_with("was here, and is gone"), "{error}");
-    waypost::machine::stores::forget(&place).unwrap();
+    waypost::machine::forget_store(&place).unwrap();
     assert_eq!(events(&place), 2);
     assert_eq!(open(&place, "ann").worktree().id, id, "the worktree keeps its id");
 }

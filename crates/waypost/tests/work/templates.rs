@@ -41,7 +41,7 @@ fn apply(place: &Place, template: &str, name: Option<&str>, values: &[(&str, &st
     });
     let values: BTreeMap<_, _> = values.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
     let (template, name) = (template.to_owned(), name.map(str::to_owned));
-    let operation = ApplyTemplate { template, content, name, values, start: false, shared: false, only_here: false };
+    let operation = ApplyTemplate { template, content, name, values, ..ApplyTemplate::default() };
     open(place, "builder").call(operation)
 }
 

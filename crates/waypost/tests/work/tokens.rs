@@ -3,8 +3,7 @@
 use std::os::unix::fs::PermissionsExt as _;
 
 use waypost::Kind;
-use waypost::serving::access::Role;
-use waypost::serving::tokens::{TokenRequest, Tokens};
+use waypost::serving::{Role, TokenRequest, Tokens};
 
 use crate::harness::Office;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde_json::{Value, json};
 use waypost::op::{Maintenance, RecordMaintenance};
-use waypost::work::survey::{State, Surveyed, find, survey};
+use waypost::work::{Surveyed, WorktreeState, find_worktree, survey_worktrees};
 
 use crate::harness::{Office, PERSON, data, list, open};
 
@@ -26,7 +26,7 @@ fn events(office: &Office, from: &Path, worktree: &str) -> Vec<Value> {
 }
 
 fn surveyed(office: &Office) -> Vec<Surveyed> {
-    survey(&mut office.session("looker")).unwrap()
+    survey_worktrees(&mut office.session("looker")).unwrap()
 }
 
 #[test]
@@ -75,7 +75,7 @@ fn g4_filtering_by_worktree_gives_its_part_and_an_unknown_one_is_an_error() {
     let id = id_of(&office, &ours);
     let all = surveyed(&office);
     for wanted in [id.as_str(), &id[..8], "ours", "../ours", ours.to_str().unwrap()] {
-        let found = find(&all, wanted, &office.repo).unwrap();
+        let found = find_worktree(&all, wanted, &office.repo).unwrap();
         let found = found.id.as_ref().unwrap().to_string();
         assert_eq!(found, id, "{wanted}");
         let status = office.data(PERSON, "show_status", json!({ "worktree_id": found }));
@@ -83,7 +83,7 @@ fn g4_filtering_by_worktree_gives_its_part_and_an_unknown_one_is_an_error() {
         assert!(list(&status["events"]).iter().all(|event| event["worktree_id"] == id.as_str()), "{status}");
     }
     for unknown in ["wt_000000000000", "unknown", "wt_", ""] {
-        let error = find(&all, unknown, &office.repo).unwrap_err();
+        let error = find_worktree(&all, unknown, &office.repo).unwrap_err();
         assert_eq!(error.kind(), waypost::Kind::NotFound, "{unknown}");
     }
 }
@@ -102,8 +102,8 @@ fn a14_ids_lie_in_gits_own_directory_and_survive_a_move() {
     office.sandbox.git(&office.repo, ["worktree", "move", theirs.to_str().unwrap(), moved.to_str().unwrap()]);
     assert_eq!(id_of(&office, &moved), id);
     let all = surveyed(&office);
-    let one = find(&all, &id, &office.repo).unwrap();
-    assert_eq!((one.path.as_path(), one.state), (moved.as_path(), State::Present));
+    let one = find_worktree(&all, &id, &office.repo).unwrap();
+    assert_eq!((one.path.as_path(), one.state), (moved.as_path(), WorktreeState::Present));
     // The next write from the worktree records its new path.
     probe(&office, &moved, 1);
     let kinds: Vec<_> = events(&office, &moved, &id).iter().map(|event| event["kind"].clone()).collect();
@@ -130,7 +130,10 @@ fn worktrees_removed_by_any_means_stay_in_the_history() {
     office.sandbox.git(&office.repo, ["clean", "-ffdx"]);
     let all = surveyed(&office);
     let state = |name: &str| all.iter().find(|one| one.name == name).unwrap().state;
-    assert_eq!(["repo", "ours", "theirs", "third"].map(state), [State::Here, State::Removed, State::Gone, State::Gone]);
+    assert_eq!(
+        ["repo", "ours", "theirs", "third"].map(state),
+        [WorktreeState::Here, WorktreeState::Removed, WorktreeState::Gone, WorktreeState::Gone]
+    );
     assert!(events(&office, &office.repo, &third_id).len() >= 3);
     assert_eq!(office.session("looker").sqlite().unwrap().check().unwrap(), []);
 }

@@ -8,10 +8,9 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use waypost::app::session::Session;
-use waypost::machine::environment::Variables;
 use waypost::machine::place::{Place, Request};
-use waypost::machine::signals::ShutdownSignal;
-use waypost::serving::tokens::random_hex;
+use waypost::machine::{ShutdownSignal, Variables};
+use waypost::serving::random_hex;
 use waypost_core::op::ListJobs;
 use waypost_core::{Error, Result};
 use waypost_fs::{FileIdentity, remove_tree, replace};

@@ -8,7 +8,7 @@ use waypost_core::{Error, Result};
 use crate::CommandContext;
 use crate::work::wait_for;
 use waypost::app::session::Session;
-use waypost::machine::environment::WAYPOST_JOB;
+use waypost::machine::WAYPOST_JOB;
 use waypost::work::{jobs, workspaces};
 
 /// Cancel a job: kill its processes and pause its task

@@ -12,7 +12,7 @@ use crate::CommandContext;
 use crate::spans::parse_duration;
 use crate::work::wait_for;
 use waypost::app::session::Session;
-use waypost::machine::signals::ShutdownSignal;
+use waypost::machine::ShutdownSignal;
 use waypost::work::jobs;
 
 /// Wait until a job ends, and exit with its exit code

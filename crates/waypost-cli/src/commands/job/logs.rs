@@ -13,7 +13,7 @@ use crate::commands::ws::parse_bytes;
 use crate::ui;
 use crate::work::wait_for;
 use waypost::app::session::Session;
-use waypost::ops::job::ShowLog;
+use waypost::ops::ShowLog;
 use waypost::work::jobs::{self, LogPlace};
 
 /// Show the log of a job

@@ -11,9 +11,9 @@ use super::options::HowArgs;
 use crate::CommandContext;
 use crate::work::json_or_text;
 use waypost::app::session::Session;
-use waypost::issues::repos::Repo;
+use waypost::issues::Repo;
+use waypost::machine::SystemEntropy;
 use waypost::machine::place::expand;
-use waypost::machine::system::SystemEntropy;
 use waypost::work::jobs::{self, Request};
 use waypost::work::workspaces;
 
@@ -125,13 +125,10 @@ pub(super) fn start(cx: &mut CommandContext, session: &mut Session, args: &Start
             task: args.task.clone(),
             workflow: args.workflow.clone(),
             epoch: args.epoch,
-            next: false,
-            next_worktree: None,
-            next_repository: None,
             machine,
             new_machine: args.placement.new_machine,
             settings,
-            retry_of: None,
+            ..Request::default()
         },
     )?;
     if is_queued {
@@ -165,15 +162,11 @@ pub(super) fn retry(cx: &mut CommandContext, session: &mut Session, args: &Retry
             command: before.command,
             repository: Some(before.repository_id),
             task: before.task_id.map(|id| id.to_string()),
-            workflow: None,
-            epoch: None,
-            next: false,
-            next_worktree: None,
-            next_repository: None,
             machine,
             new_machine: true,
             settings,
             retry_of: Some(before.id),
+            ..Request::default()
         },
     )?;
     launch(cx, session, &job, args.detach)

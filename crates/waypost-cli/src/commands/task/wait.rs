@@ -28,7 +28,7 @@ pub(super) fn wait(cx: &mut CommandContext, args: &WaitArgs) -> Result<()> {
     let task = session.call(operation)?.task.task.id.to_string();
     let mut status = TaskStatus::Pending;
     let ended = wait_for(&mut session, args.timeout, |session| {
-        let seen = session.call(ShowTask { task: task.clone(), workflow: None, repository: None })?.task;
+        let seen = session.call(ShowTask { task: task.clone(), ..ShowTask::default() })?.task;
         status = seen.task.status;
         let has_ended = seen.task.status.is_final() || seen.task.status == TaskStatus::WaitingInput;
         Ok(has_ended.then_some(seen))

@@ -14,8 +14,7 @@ use crate::CommandContext;
 use crate::issues::text_or_stdin;
 use crate::ui::{BOLD, DIM, cell, cell_keeping_end, header, styled};
 use crate::work::{TaskArg, json_or_text, parse_duration, shortened_list, workflow_line};
-use waypost::work::plans;
-use waypost::work::references::{self, Unknown};
+use waypost::work::{UnknownRepository, find_repository, read_plan};
 
 /// Replace the plan of the tasks that have not started
 ///
@@ -139,7 +138,7 @@ pub(super) struct ReposArgs {
 
 pub(super) fn replan(cx: &mut CommandContext, args: &ReplanArgs) -> Result<()> {
     let mut session = cx.session()?;
-    let mut plan = plans::read_file(&args.plan)?;
+    let mut plan = read_plan(&args.plan)?;
     resolve_repositories(&mut session, Some(&mut plan))?;
     let operation = ReplanWorkflow { workflow: args.workflow.clone(), plan, reason: args.reason.clone() };
     let replanned = session.call(operation)?;
@@ -166,7 +165,7 @@ pub(super) fn add_task(cx: &mut CommandContext, args: &AddTaskArgs) -> Result<()
     let mut session = cx.session()?;
     let repository = args.repo_of.as_deref();
     let repository =
-        repository.map(|name| references::repository(&mut session, name, Unknown::Register)).transpose()?;
+        repository.map(|name| find_repository(&mut session, name, UnknownRepository::Register)).transpose()?;
     let task = PlannedTask {
         name: args.name.clone(),
         description: args.description.as_deref().map(text_or_stdin).transpose()?.unwrap_or_default(),
@@ -208,11 +207,11 @@ pub(super) fn repos(cx: &mut CommandContext, args: &ReposArgs) -> Result<()> {
     let workflow = args.workflow.clone();
     let ids = match (&args.add, &args.remove) {
         (Some(reference), _) => {
-            let repository = references::repository(&mut session, reference, Unknown::Register)?;
+            let repository = find_repository(&mut session, reference, UnknownRepository::Register)?;
             session.call(AddWorkflowRepository { workflow, repository })?.repositories
         }
         (None, Some(reference)) => {
-            let repository = references::repository(&mut session, reference, Unknown::Keep)?;
+            let repository = find_repository(&mut session, reference, UnknownRepository::Keep)?;
             session.call(RemoveWorkflowRepository { workflow, repository })?.repositories
         }
         (None, None) => session.call(ShowWorkflow { workflow: args.workflow.clone() })?.workflow.repositories,

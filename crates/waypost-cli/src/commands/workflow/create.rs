@@ -13,9 +13,8 @@ use crate::CommandContext;
 use crate::issues::text_or_stdin;
 use crate::work::{ReachArgs, parse_enum};
 use waypost::app::session::Session;
-use waypost::issues::epics;
-use waypost::work::plans;
-use waypost::work::references::{self, Unknown};
+use waypost::issues::plan_epic;
+use waypost::work::{UnknownRepository, find_repository, read_plan};
 
 /// Create a workflow, with or without a plan
 #[derive(clap::Args)]
@@ -113,11 +112,11 @@ pub(super) fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
         }
     };
     let mut session = cx.session_to_write()?;
-    let mut plan = args.plan.as_deref().map(plans::read_file).transpose()?;
+    let mut plan = args.plan.as_deref().map(read_plan).transpose()?;
     resolve_repositories(&mut session, plan.as_mut())?;
     let mut repositories = Vec::new();
     for reference in &args.repo_of {
-        repositories.push(references::repository(&mut session, reference, Unknown::Register)?);
+        repositories.push(find_repository(&mut session, reference, UnknownRepository::Register)?);
     }
     let operation = AddWorkflow {
         name: args.name.clone(),
@@ -144,7 +143,7 @@ pub(super) fn create(cx: &mut CommandContext, args: &CreateArgs) -> Result<()> {
 pub(super) fn resolve_repositories(session: &mut Session, plan: Option<&mut Plan>) -> Result<()> {
     for task in plan.into_iter().flat_map(|plan| &mut plan.tasks) {
         if let Some(reference) = task.repository.as_mut().filter(|reference| reference.starts_with(['.', '~'])) {
-            *reference = references::repository(session, reference, Unknown::Register)?;
+            *reference = find_repository(session, reference, UnknownRepository::Register)?;
         }
     }
     Ok(())
@@ -162,7 +161,7 @@ fn note_next_step(cx: &CommandContext, view: &WorkflowView) {
 
 pub(super) fn plan(cx: &mut CommandContext, args: &PlanArgs) -> Result<()> {
     let mut session = cx.session()?;
-    let mut plan = plans::read_file(&args.plan)?;
+    let mut plan = read_plan(&args.plan)?;
     resolve_repositories(&mut session, Some(&mut plan))?;
     let planned = session.call(PlanWorkflow { workflow: args.workflow.clone(), plan })?;
     cx.answer_workflow("Planned", &planned)?;
@@ -172,8 +171,7 @@ pub(super) fn plan(cx: &mut CommandContext, args: &PlanArgs) -> Result<()> {
 
 pub(super) fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Result<()> {
     let ledger_cx = cx.open_ledgers()?;
-    let epic =
-        ledger_cx.with_index(|index| epics::plan(index, ledger_cx.ledger.terms(), &args.issue, ledger_cx.now))?;
+    let epic = ledger_cx.with_index(|index| plan_epic(index, ledger_cx.ledger.terms(), &args.issue, ledger_cx.now))?;
     for warning in &epic.warnings {
         cx.ui.warn(warning);
     }
@@ -183,15 +181,13 @@ pub(super) fn from_issue(cx: &mut CommandContext, args: &FromIssueArgs) -> Resul
         source: Some(Source::Issue),
         source_ref: Some(issue.id.clone()),
         source_content: Some(issue.description.clone()).filter(|text| !text.is_empty()),
-        summary: None,
         max_parallel: args.max_parallel,
         base: args.base.clone(),
-        config: Value::Null,
         plan: Some(epic.plan),
         start: args.start,
-        repositories: Vec::new(),
         shared: args.reach.shared,
         only_here: args.reach.only_here,
+        ..AddWorkflow::default()
     };
     cx.uses_store = true;
     let created = ledger_cx.session.open()?.call_once(args.key.as_deref(), operation)?;

@@ -11,7 +11,7 @@ use crate::CommandContext;
 use crate::places::PlaceColumns;
 use crate::ui::{BOLD, Cell, DIM, header, number, styled};
 use crate::work::{first_line, humanize, parse_enum, workflow_style};
-use waypost::work::references;
+use waypost::work::find_repository_id;
 
 /// List workflows, newest first; by default those that have not ended
 #[derive(clap::Args)]
@@ -37,7 +37,7 @@ pub(super) fn list(cx: &mut CommandContext, args: &ListArgs) -> Result<()> {
     let query = WorkflowQuery {
         statuses,
         worktree_id: cx.worktree_filter(&mut session)?,
-        repository_id: references::repository_id(&mut session, cx.global.repo.as_deref())?,
+        repository_id: find_repository_id(&mut session, cx.global.repo.as_deref())?,
         // Reads one more than it shows, to detect that there are more.
         limit: if args.limit == 0 { u32::MAX >> 1 } else { args.limit.saturating_add(1) },
         ..WorkflowQuery::default()

@@ -189,7 +189,8 @@ fn check_merged(session: &mut Session, seen: &WorkspaceView) -> Result<(Merged, 
 fn complete_workflow(session: &mut Session, seen: &WorkspaceView) -> Result<Option<String>> {
     let Some(job) = &seen.workspace.job_id else { return Ok(None) };
     let Some(task) = jobs::show(session, job.as_str())?.job.task_id else { return Ok(None) };
-    let page = session.call(waypost_core::op::ShowTask { task: task.to_string(), workflow: None, repository: None })?;
+    let page =
+        session.call(waypost_core::op::ShowTask { task: task.to_string(), ..waypost_core::op::ShowTask::default() })?;
     let workflow = page.task.task.workflow_id.to_string();
     match session.call(RecordMerge { workflow, merged: true }) {
         Ok(done) => Ok(Some(done.workflow.name)),

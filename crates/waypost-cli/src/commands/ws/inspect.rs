@@ -15,7 +15,7 @@ use crate::places::{PlaceColumns, describe_worktree};
 use crate::ui::{BAD, BOLD, Cell, DIM, GOOD, Style, WARN, cell, cell_keeping_end, header, number, styled};
 use waypost::app::session::Session;
 use waypost::machine::bytes;
-use waypost::ops::workspace::ShowDiff;
+use waypost::ops::ShowDiff;
 use waypost::work::workspaces::{self, Examined, UserWorkspaces};
 
 /// List workspaces

@@ -15,9 +15,9 @@ use http_body_util::{BodyExt as _, Full};
 use serde_json::{Value, json};
 use served::Served;
 use waypost::app::{App, Who};
-use waypost::machine::environment::Variables;
+use waypost::machine::Variables;
 use waypost::machine::place::{Place, Request};
-use waypost::serving::access::{Grant, Role};
+use waypost::serving::{Grant, Role};
 use waypost_core::escape::EXPLANATION;
 use waypost_core::op::{RegisterAgent, SendMessage};
 use waypost_server::mcp;
@@ -646,33 +646,14 @@ fn busy() -> Team {
     let issue = |number: u32| json!({ "op": "add", "title": format!("Issue {number}") }).to_string();
     let issues = (0..300).map(issue).collect::<Vec<_>>().join("\n");
     let _ = team.fed("batch - --json", &issues).data();
-    let register = || RegisterAgent {
-        name: None,
-        runtime: Some("test".to_owned()),
-        role: None,
-        capabilities: None,
-        metadata: Value::Null,
-        process: None,
-        timeout_ms: None,
-        max_claims: None,
-    };
+    let register = || RegisterAgent { runtime: Some("test".to_owned()), ..RegisterAgent::default() };
     team.session("ann").call(register()).unwrap();
     for number in 0..150 {
         let mut session = team.session(&format!("agent-{number}"));
         session.call(register()).unwrap();
         let to = if number % 10 == 0 { "ann".to_owned() } else { "agent-0".to_owned() };
         let body = format!("Message {number}: {}", "something to know. ".repeat(10));
-        let message = SendMessage {
-            to: Some(to),
-            reply_to: None,
-            kind: None,
-            priority: None,
-            subject: None,
-            body,
-            workflow: None,
-            task: None,
-            ttl_ms: None,
-        };
+        let message = SendMessage { to: Some(to), body, ..SendMessage::default() };
         session.call(message).unwrap();
     }
     for number in 0..50 {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use rusqlite::Connection;
 use rusqlite::backup::Backup;
 use serde_json::{Value, json};
-use waypost::serving::tokens;
+use waypost::serving::hash_token;
 use waypost_core::op::Effect;
 
 use super::rights::call;
@@ -308,7 +308,7 @@ impl Stage {
         let named = self.server.ask("POST", "/api/v1/op/add_job_record").with("Waypost-Agent", agent);
         let job = json!({ "command": ["true"], "task": ids["task"], "epoch": 1, "work_dir": "/", "machine": "far", "new_machine": true });
         let job = named.json(&job).send().data()["id"].clone();
-        let hash = tokens::hash(if agent == "ann" { JOB_SECRET } else { agent });
+        let hash = hash_token(if agent == "ann" { JOB_SECRET } else { agent });
         let supervisor = json!({ "job": job, "machine": "far", "supervisor": process(), "token_hash": hash });
         self.made("owner", "register_supervisor", &supervisor);
         self.made("owner", "record_job_started", &json!({ "job": job, "process": process() }));

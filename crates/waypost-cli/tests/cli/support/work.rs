@@ -7,7 +7,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use waypost::app::session::Session;
-use waypost::machine::environment::Variables;
+use waypost::machine::Variables;
 use waypost::machine::place::{Place, Request};
 use waypost_testkit::{Run, Sandbox};
 

@@ -11,7 +11,7 @@ use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::{agents, find, lease};
 
 /// Records that the caller is alive and renews its leases.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Heartbeat {
     /// Renew only the lease of this task.
     #[serde(default)]

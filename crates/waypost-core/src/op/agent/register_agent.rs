@@ -14,7 +14,7 @@ use crate::work::{agents, changes, described};
 const MIN_TIMEOUT_MS: u64 = 1_000;
 
 /// Registers an agent, or updates its registration.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct RegisterAgent {
     /// The name [default: the caller].
     #[serde(default)]

@@ -11,7 +11,7 @@ use crate::op::{Access, Audience, Effect, IssueEffect, IssuesOf, JobAccess, Oper
 use crate::work::{agents, issue_rights, lease};
 
 /// Ends the lease on an issue, because the issue was released or closed.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct EndIssueLease {
     /// The issue.
     pub issue: String,

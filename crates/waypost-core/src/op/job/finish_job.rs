@@ -10,7 +10,7 @@ use crate::op::{Audience, Effect, Operation, StoreOperation};
 use crate::work::jobs::{self, Ending};
 
 /// Records the end of a job and of the attempt on its task.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FinishJob {
     /// The job: its id, or a prefix of it.
     pub job: String,

@@ -18,7 +18,7 @@ use crate::work::{find, lease};
 const DEFAULT_LIMIT: u32 = 50;
 
 /// Lists jobs.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListJobs {
     /// Only jobs in this status.
     #[serde(default)]
@@ -48,7 +48,7 @@ impl ListJobs {
     /// Lists all jobs that have not ended.
     pub fn live() -> ListJobs {
         let limit = Some(u32::MAX);
-        ListJobs { status: None, live: true, task: None, worktree_id: None, repository: None, after: None, limit }
+        ListJobs { live: true, limit, ..ListJobs::default() }
     }
 }
 

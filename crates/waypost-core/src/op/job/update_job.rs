@@ -11,7 +11,7 @@ use crate::op::{Access, Effect, JobAccess, Operation, StoreOperation};
 use crate::work::{check_name, jobs};
 
 /// Records the progress of a job: its phase, output and usage.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct UpdateJob {
     /// The job: its id, or a prefix of it.
     pub job: String,

@@ -12,7 +12,7 @@ use crate::work::inbox::{self, Draft};
 use crate::work::{agents, find};
 
 /// Sends a message to an agent.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SendMessage {
     /// The recipient: id or name [default: the sender of the message in `reply_to`].
     #[serde(default)]

@@ -24,7 +24,7 @@ use crate::work::{agents, find, transfer};
 const MAX_SCAN: u32 = 1_000;
 
 /// Shows the status of tasks, workflows, agents and issues. The parts that need a person come first.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ShowWorkStatus {
     /// Only records of this worktree.
     #[serde(default)]

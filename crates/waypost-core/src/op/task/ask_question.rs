@@ -12,7 +12,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, lease};
 
 /// Asks a person a question about a claimed task. The task waits for the answer; its worker is free.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AskQuestion {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,

@@ -14,7 +14,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find};
 
 /// Claims a task and returns its context.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimTask {
     /// The task [default: the most urgent task that the caller may claim, of its own worktree first].
     #[serde(default)]

@@ -11,7 +11,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, lease};
 
 /// Fails the current attempt on a task. The task is retried while attempts remain.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FailTask {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,

@@ -12,7 +12,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, attempt, find, lease};
 
 /// Completes a claimed task.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct FinishTask {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,

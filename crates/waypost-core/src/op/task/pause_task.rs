@@ -11,7 +11,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, jobs, lease};
 
 /// Pauses a claimed task until an agent claims it by name.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct PauseTask {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,

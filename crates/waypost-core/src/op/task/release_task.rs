@@ -11,7 +11,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, jobs, lease};
 
 /// Releases a claimed task. The attempt is not counted.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ReleaseTask {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,

@@ -12,7 +12,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{find, progress};
 
 /// Reopens a task that has ended.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ReopenTask {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,

@@ -10,7 +10,7 @@ use crate::work::context::{self, Context};
 use crate::work::{agents, find};
 
 /// Builds the context of a task, within a token budget.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ShowContext {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,

@@ -12,7 +12,7 @@ use crate::work::find;
 use crate::work::view::{self, TaskView};
 
 /// Shows a task with its latest checkpoints and its history.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ShowTask {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,

@@ -11,7 +11,7 @@ use crate::work::view::{self, TaskView};
 use crate::work::{agents, find, jobs, progress};
 
 /// Skips a task that is not needed. It no longer blocks its dependents.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SkipTask {
     /// The task: its id, its name, or `workflow/name`.
     pub task: String,

@@ -16,7 +16,7 @@ use crate::work::template;
 use crate::work::view::WorkflowView;
 
 /// Creates a workflow from a template.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ApplyTemplate {
     /// The name of the template.
     pub template: String,
@@ -74,16 +74,12 @@ impl StoreOperation for ApplyTemplate {
             name: self.name.unwrap_or(self.template),
             source: Some(Source::Template),
             source_ref: Some(origin),
-            source_content: None,
-            summary: None,
-            max_parallel: None,
-            base: None,
             config: serde_json::json!({ "values": values }),
             plan: Some(Plan::from_value(body)?),
             start: self.start,
-            repositories: Vec::new(),
             shared: self.shared,
             only_here: self.only_here,
+            ..AddWorkflow::default()
         };
         workflow.run(cx)
     }

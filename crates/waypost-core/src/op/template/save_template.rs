@@ -15,7 +15,7 @@ use crate::work::plan::{Graph, Plan, PlannedTask};
 use crate::work::{check_name, find, template, view};
 
 /// Saves a template from a plan with variables, or from a workflow.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct SaveTemplate {
     /// The name.
     pub name: String,

@@ -15,7 +15,7 @@ use crate::work::view::{self, WorkflowView};
 use crate::work::{base, check_name, find};
 
 /// Creates a workflow, with or without a plan.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct AddWorkflow {
     /// The name.
     pub name: String,

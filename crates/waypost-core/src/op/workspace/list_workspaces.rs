@@ -18,7 +18,7 @@ use crate::work::places::{Places, WorktreeSummary};
 const DEFAULT_LIMIT: u32 = 1000;
 
 /// Lists workspaces.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct ListWorkspaces {
     /// Only workspaces on this machine.
     #[serde(default)]

@@ -14,7 +14,7 @@ use crate::time::Timestamp;
 use crate::work::jobs;
 
 /// Updates the record of a workspace.
-#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 pub struct UpdateWorkspace {
     /// The workspace: its id, a prefix of it, or its job.
     pub workspace: String,
@@ -54,19 +54,7 @@ pub struct UpdateWorkspace {
 impl UpdateWorkspace {
     /// Returns a change of a workspace that sets nothing yet. The workspace is an id, a prefix of it, or its job.
     pub fn of(workspace: impl Into<String>) -> UpdateWorkspace {
-        UpdateWorkspace {
-            workspace: workspace.into(),
-            job: None,
-            context: None,
-            status: None,
-            identity: None,
-            size: None,
-            pinned: None,
-            snapshot: None,
-            merge_commit: None,
-            pr_url: None,
-            note: None,
-        }
+        UpdateWorkspace { workspace: workspace.into(), ..UpdateWorkspace::default() }
     }
 
     /// Applies the change to a record, except for a change of the job.

@@ -69,7 +69,7 @@ pub(super) fn choose(
 /// Returns the name of the task of a job.
 fn job_task(session: &mut Session, job: &Job) -> Result<String> {
     let Some(task) = &job.task_id else { return Ok(String::new()) };
-    Ok(session.read(ShowTask { task: task.to_string(), workflow: None, repository: None })?.task.task.name)
+    Ok(session.read(ShowTask { task: task.to_string(), ..ShowTask::default() })?.task.task.name)
 }
 
 /// Finds the commit of a finished task. If none was recorded, it is the one that the workspace of its job is on.
@@ -81,8 +81,7 @@ fn commit_of(session: &mut Session, work: &TaskWork, from: &mut StartingWork) ->
     let mut commit = work.commit.clone();
     if let Some(workspace) = &workspace {
         if commit.is_none() && workspaces::has_files(workspace) {
-            let task =
-                session.read(ShowTask { task: work.task_id.to_string(), workflow: None, repository: None })?.task.task;
+            let task = session.read(ShowTask { task: work.task_id.to_string(), ..ShowTask::default() })?.task.task;
             let kept = workspaces::keep_result(workspace, &task.workflow_id, &task.name, work.is_live)?;
             commit = kept.commit;
             from.notes.extend(kept.note.map(|note| format!("task {}: {note}", work.task)));

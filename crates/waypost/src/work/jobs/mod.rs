@@ -114,7 +114,7 @@ impl Settings {
 }
 
 /// A new job.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Request {
     /// The kind of work.
     pub kind: String,
@@ -341,15 +341,7 @@ pub(crate) fn complete_characters(bytes: &[u8]) -> usize {
 }
 
 fn finish_operation(job: &JobId) -> FinishJob {
-    FinishJob {
-        job: job.to_string(),
-        exit_code: None,
-        error: None,
-        stopped: false,
-        abandoned: false,
-        output: None,
-        result: None,
-    }
+    FinishJob { job: job.to_string(), ..FinishJob::default() }
 }
 
 /// Returns the default settings of jobs, from the configuration.

@@ -19,7 +19,7 @@ use crate::machine::place::Place;
 use crate::serving::access::{Grant, Role};
 use crate::serving::challenge::Challenge;
 use crate::serving::sockets::short_path;
-use crate::serving::tokens::{hash, is_equal};
+use crate::serving::tokens::{hash_token, is_equal};
 
 /// A socket of a job, for the server that answers on it.
 pub struct JobSocket {
@@ -39,7 +39,7 @@ impl JobSocket {
     /// Returns a function that returns the rights of a token: those of the job, or none.
     pub fn lookup(&self) -> impl Fn(&str) -> Option<Grant> + Send + Sync + 'static {
         let (grant, token_hash) = (self.grant.clone(), self.token_hash.clone());
-        move |secret| is_equal(&hash(secret), &token_hash).then(|| grant.clone())
+        move |secret| is_equal(&hash_token(secret), &token_hash).then(|| grant.clone())
     }
 
     /// Returns a function that proves to a client that this server knows the token of the job.

@@ -72,7 +72,7 @@ pub fn supervise(session: &mut Session, id: &str, serve: Serve) -> Result<JobVie
     let machine = workspaces::machine(session)?;
     let supervisor = processes::own_identity();
     let token = format!("{}{}", tokens::JOB_PREFIX, tokens::random_hex(32));
-    let token_hash = Some(tokens::hash(&token));
+    let token_hash = Some(tokens::hash_token(&token));
     let job = session.write(RegisterSupervisor { job: id.to_owned(), machine, supervisor, token_hash })?;
     let settings = confine::for_this_machine(session, settings(&job.job)?);
     let mut log = SharedLog::of(session, &job.job)?;
@@ -232,7 +232,7 @@ fn ask(session: &mut Session, job: &Job, question: String) -> Result<()> {
 fn keep_result(session: &mut Session, job: &Job, dirs: &JobDirs) -> Option<String> {
     let kept = (|| {
         let Some(task) = &job.task_id else { return Ok(None) };
-        let page = session.read(ShowTask { task: task.to_string(), workflow: None, repository: None })?;
+        let page = session.read(ShowTask { task: task.to_string(), ..ShowTask::default() })?;
         let is_finished = page.task.task.status == TaskStatus::Completed && page.task.epoch == job.epoch;
         if !is_finished {
             return Ok(None);
@@ -268,15 +268,7 @@ fn warn(session: &mut Session, job: &Job, warning: String) {
 }
 
 fn note_job(session: &mut Session, job: &Job, set: impl FnOnce(&mut UpdateJob)) -> Result<()> {
-    let mut operation = UpdateJob {
-        job: job.id.to_string(),
-        phase: None,
-        detail: None,
-        output: None,
-        warning: None,
-        tokens: None,
-        cost: None,
-    };
+    let mut operation = UpdateJob { job: job.id.to_string(), ..UpdateJob::default() };
     set(&mut operation);
     session.write(operation).map(drop)
 }
@@ -298,8 +290,7 @@ fn write_context(session: &mut Session, view: &JobView, dirs: &JobDirs) -> Resul
     });
     write("job.json", &pretty(&description))?;
     if let Some(task) = &job.task_id {
-        let context =
-            session.read(ShowContext { task: task.to_string(), workflow: None, repository: None, budget: None })?;
+        let context = session.read(ShowContext { task: task.to_string(), ..ShowContext::default() })?;
         write("context.md", context.text.as_bytes())?;
         let whole = serde_json::to_value(&context).map_err(|error| Error::internal(error.to_string()))?;
         write("context.json", &pretty(&whole))?;
@@ -379,7 +370,7 @@ fn run(
         Location::Sqlite(_) | Location::UnnamedSqlite => settings.is_in_sandbox(),
         Location::Server(_) => false,
     };
-    let socket = needs_socket.then(|| Served::start(session, view, tokens::hash(token), serve)).transpose()?;
+    let socket = needs_socket.then(|| Served::start(session, view, tokens::hash_token(token), serve)).transpose()?;
     let store = socket.as_ref().map_or_else(|| store_of(session), Served::address);
     let variables = variables(session, view, settings, dirs, (store, token))?;
     let command = command(job, dirs);
@@ -589,7 +580,7 @@ fn renew_lease(session: &mut Session, job: &Job) -> Result<Option<Duration>> {
 /// Returns whether the command of the job ended the lease itself, and no other agent holds the task.
 fn is_lease_ended_by_job(session: &mut Session, job: &Job) -> Result<bool> {
     let Some(task) = &job.task_id else { return Ok(true) };
-    let page = session.read(ShowTask { task: task.to_string(), workflow: None, repository: None })?;
+    let page = session.read(ShowTask { task: task.to_string(), ..ShowTask::default() })?;
     Ok(page.task.epoch == job.epoch && page.task.holder.is_none())
 }
 

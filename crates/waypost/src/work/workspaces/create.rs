@@ -307,7 +307,7 @@ fn start_of(session: &mut Session, request: &WorkspaceRequest<'_>) -> Result<Sta
     let start = Start { checkout, url, ..Start::default() };
     let task = request.job.filter(|_| request.remote.is_none()).and_then(|job| Some((job, job.task_id.as_ref()?)));
     let Some((job, task)) = task else { return Ok(start) };
-    let task = session.read(ShowTask { task: task.to_string(), workflow: None, repository: None })?.task;
+    let task = session.read(ShowTask { task: task.to_string(), ..ShowTask::default() })?.task;
     let planned_in = task.worktree.filter(|worktree| worktree.repository_id == job.repository_id);
     let Some(worktree) = planned_in.filter(|worktree| worktree.id != session.worktree().id) else { return Ok(start) };
     let there = session.place.checkout_at(&worktree.path);

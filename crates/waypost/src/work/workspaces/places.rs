@@ -89,5 +89,5 @@ pub(super) fn mirrors_of(place: &Place) -> Result<PathBuf> {
 
 /// Returns the user's settings for network access.
 pub(super) fn network_options(session: &Session) -> NetworkOptions {
-    sync::network_options(&session.place.variables, sync::timeout(&session.place))
+    sync::network_options(&session.place.variables, sync::sync_timeout(&session.place))
 }

@@ -170,14 +170,7 @@ pub fn containing(session: &mut Session, path: &Path) -> Result<Option<Workspace
     let path = path.canonicalize().unwrap_or(path);
     let Some(machine) = known_machine(session) else { return Ok(None) };
     let all = session
-        .read(ListWorkspaces {
-            machine: Some(machine),
-            all: true,
-            worktree_id: None,
-            repository: None,
-            limit: Some(u32::MAX),
-            after: None,
-        })?
+        .read(ListWorkspaces { machine: Some(machine), all: true, limit: Some(u32::MAX), ..ListWorkspaces::default() })?
         .workspaces;
     // The row of the workspace comes before the row of the pool slot that it came from.
     Ok(all.into_iter().find(|seen| {
@@ -189,14 +182,8 @@ pub fn containing(session: &mut Session, path: &Path) -> Result<Option<Workspace
 /// Lists the existing workspaces of this machine, newest first.
 pub fn list(session: &mut Session) -> Result<Vec<WorkspaceView>> {
     let Some(machine) = known_machine(session) else { return Ok(Vec::new()) };
-    let all = session.read(ListWorkspaces {
-        machine: Some(machine),
-        all: false,
-        worktree_id: None,
-        repository: None,
-        limit: Some(u32::MAX),
-        after: None,
-    })?;
+    let all =
+        session.read(ListWorkspaces { machine: Some(machine), limit: Some(u32::MAX), ..ListWorkspaces::default() })?;
     Ok(all.workspaces)
 }
 

@@ -180,10 +180,8 @@ impl<'a> UserWorkspaces<'a> {
                 let all = ListWorkspaces {
                     machine: Some(machine),
                     all: true,
-                    worktree_id: None,
-                    repository: None,
                     limit: Some(u32::MAX),
-                    after: None,
+                    ..ListWorkspaces::default()
                 };
                 session.read(all)?.workspaces.into_iter().map(|view| view.workspace.id).collect()
             }
