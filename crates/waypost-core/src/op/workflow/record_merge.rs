@@ -41,8 +41,12 @@ impl StoreOperation for RecordMerge {
         let open = cx.tx.task_list(&workflow.id)?.into_iter().filter(|task| !task.status.satisfies()).count();
         if open > 0 {
             let verb = if open == 1 { "is" } else { "are" };
-            return Err(Error::conflict(format!("{} of workflow {} {verb} not done", count(open, "task"), workflow.name))
-                .hint(format!("way workflow show {}", workflow.id)));
+            return Err(Error::conflict(format!(
+                "{} of workflow {} {verb} not done",
+                count(open, "task"),
+                workflow.name
+            ))
+            .hint(format!("way workflow show {}", workflow.id)));
         }
         after.move_to(status, cx.now)?;
         cx.change_workflow(event, &workflow, &after)?;
