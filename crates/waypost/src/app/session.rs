@@ -13,12 +13,12 @@ use waypost_core::id::{Entropy, RepositoryId, WorktreeId};
 use waypost_core::model::{Repository, Vcs, Worktree};
 use waypost_core::op::{
     Alive, AnyAnswer, AnyOperation, Effect, ExpireDue, Heartbeat, IntoAnyOperation, LeaseView, ListLeases, ListNotices,
-    ListWorktrees, NoticeList, Register, WorktreeList,
+    ListWorktrees, NoticeList, Operation, Register, WorktreeList,
 };
 use waypost_core::redact::Secrets;
 use waypost_core::store::{Store, Tx};
 use waypost_core::time::{Timestamp, parse_duration_ms};
-use waypost_core::{Error, Kind, Result, path_text};
+use waypost_core::{Error, Kind, Result, path_text, tree};
 use waypost_fs::FileIdentity;
 use waypost_store::postgres::PostgresStore;
 use waypost_store::sqlite::{EmptyStore, SqliteStore};
@@ -447,6 +447,14 @@ impl Session {
                 Err(Error::refused(format!("{operation} needs a server, and the store is not on one")))
             }
         }
+    }
+
+    /// As [`Session::ask_server`], with the operation and its answer as they are.
+    pub fn ask<O: Operation>(&mut self, operation: &O) -> Result<O::Answer> {
+        let arguments = serde_json::to_value(operation).map_err(|error| Error::internal(error.to_string()))?;
+        let answer = self.ask_server(O::NAME, &arguments)?;
+        tree::decode(&answer)
+            .map_err(|error| Error::damaged(format!("cannot read the answer of {}", O::NAME)).because(error))
     }
 
     /// Returns the store, if this process opened it itself.

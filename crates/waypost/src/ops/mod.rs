@@ -18,8 +18,8 @@ pub use job::{LogPart, ShowLog, StartJob};
 pub use status::{IssueCounts, ShowStatus, Status, StoreStatus};
 #[cfg(feature = "jobs")]
 pub use workspace::{
-    DeliverWorkspace, DeliveredWork, ExplainWorkspace, ExplainedWorkspace, RemoveWorkspace, RemovedWorkspace,
-    SavedWorkspace, ShowDiff, SnapshotWorkspace, WorkspaceDiff,
+    DeliverWorkspace, ExplainWorkspace, ExplainedWorkspace, RemoveWorkspace, SavedWorkspace, ShowDiff,
+    SnapshotWorkspace, WorkspaceDiff,
 };
 
 use crate::app::operation::AppEntry;

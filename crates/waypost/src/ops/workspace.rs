@@ -5,11 +5,11 @@ use serde::{Deserialize, Serialize};
 use waypost_core::context::Authority;
 use waypost_core::model::{Workspace, WorkspaceStatus};
 use waypost_core::op::{Access, Effect, JobAccess, Operation, ShowWorkspace};
-use waypost_core::{Error, Result, path_text};
+use waypost_core::{Error, Result};
 
 use crate::app::operation::{AppContext, AppEntry, AppOperation};
 use crate::app::session::Session;
-use crate::work::workspaces::{self, Force};
+use crate::work::workspaces::{self, DeliveredWork, Force, RemovedWorkspace};
 
 /// All operations on workspaces outside the store.
 pub(crate) static TABLE: &[AppEntry] = &[
@@ -30,34 +30,16 @@ const MAX_DIFF_BYTES: u64 = 4 << 20;
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub struct DeliverWorkspace {
     /// The workspace: its id, a prefix of it, or its job.
-    workspace: String,
+    pub workspace: String,
     /// Branch to create [default: the workspace's branch].
     #[serde(default)]
-    branch: Option<String>,
+    pub branch: Option<String>,
     /// Message with which to commit all uncommitted changes first.
     #[serde(default)]
-    commit: Option<String>,
+    pub commit: Option<String>,
     /// Whether to bring the branch into the source repository even if there is a remote.
     #[serde(default)]
-    local: bool,
-}
-
-/// The delivered work of a workspace.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
-pub struct DeliveredWork {
-    /// The workspace.
-    workspace: Workspace,
-    /// The delivered commit.
-    commit: String,
-    /// The branch that has it, in the remote or in the source repository.
-    branch: String,
-    /// The URL of the remote, without secrets; none if the branch is in the source repository.
-    remote: Option<String>,
-    /// The source repository, if the branch is there.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    landed_in: Option<String>,
-    /// Whether there were changes to commit first.
-    committed: bool,
+    pub local: bool,
 }
 
 /// Examines the files of a workspace: the work that only it has, and why it would not be removed.
@@ -87,29 +69,13 @@ pub struct ExplainedWorkspace {
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub struct RemoveWorkspace {
     /// The workspace: its id, a prefix of it, or its job.
-    workspace: String,
+    pub workspace: String,
     /// Whether to save work that would be lost, and remove the workspace then.
     #[serde(default)]
-    force: bool,
+    pub force: bool,
     /// Whether to remove the workspace without saving the work in it.
     #[serde(default)]
-    discard: bool,
-}
-
-/// A removed workspace.
-#[derive(Clone, Serialize, Deserialize, JsonSchema)]
-pub struct RemovedWorkspace {
-    /// The workspace.
-    workspace: Workspace,
-    /// The name of the snapshot of its work.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    saved_as: Option<String>,
-    /// The command that restores it.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    restored_by: Option<String>,
-    /// The freed bytes, as last measured.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    freed: Option<u64>,
+    pub discard: bool,
 }
 
 /// Shows the changes in a workspace since the commit that it started from: those that are committed, and those that are not.
@@ -139,19 +105,19 @@ pub struct WorkspaceDiff {
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SnapshotWorkspace {
     /// The workspace: its id, a prefix of it, or its job.
-    workspace: String,
+    pub workspace: String,
 }
 
 /// A snapshot of a workspace.
 #[derive(Clone, Serialize, Deserialize, JsonSchema)]
 pub struct SavedWorkspace {
     /// The name of the snapshot.
-    id: String,
+    pub id: String,
     /// The commit that holds it; none for a copy of files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    commit: Option<String>,
+    pub commit: Option<String>,
     /// Files that are not in it: other repositories, and files that are not regular.
-    left_out: Vec<String>,
+    pub left_out: Vec<String>,
 }
 
 impl Operation for DeliverWorkspace {
@@ -166,15 +132,7 @@ impl AppOperation for DeliverWorkspace {
         let session = cx.session()?;
         let workspace = local_workspace(session, &self.workspace)?;
         let (branch, message) = (self.branch.as_deref(), self.commit.as_deref());
-        let delivered = workspaces::deliver(session, &workspace, branch, message, self.local)?;
-        Ok(DeliveredWork {
-            workspace: delivered.workspace,
-            commit: delivered.commit,
-            branch: delivered.branch,
-            remote: delivered.remote,
-            landed_in: delivered.landed_in.as_deref().map(path_text::to_text),
-            committed: delivered.committed,
-        })
+        workspaces::deliver(session, &workspace, branch, message, self.local)
     }
 }
 
@@ -234,13 +192,7 @@ impl AppOperation for RemoveWorkspace {
         };
         let session = cx.session()?;
         let workspace = local_workspace(session, &self.workspace)?;
-        let removed = workspaces::remove(session, &workspace, force)?;
-        Ok(RemovedWorkspace {
-            workspace: removed.workspace,
-            saved_as: removed.saved_as,
-            restored_by: removed.restored_by,
-            freed: removed.freed,
-        })
+        workspaces::remove(session, &workspace, force)
     }
 }
 

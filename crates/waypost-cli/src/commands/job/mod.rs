@@ -21,7 +21,6 @@ use super::serve::serve_job;
 use super::ws;
 use crate::CommandContext;
 use waypost::work::jobs;
-use waypost::work::workspaces;
 
 /// Run commands as jobs, each in its own workspace
 ///
@@ -113,10 +112,7 @@ pub(crate) fn run(cx: &mut CommandContext, args: &Args) -> Result<ExitCode> {
         Command::Cancel(args) => change::cancel(cx, session, args),
         Command::Retry(args) => start::retry(cx, session, args),
         Command::Note(args) => change::note(cx, session, args),
-        Command::Deliver(args) => {
-            let workspace = workspaces::find(session, &args.job)?.workspace;
-            ws::deliver(cx, session, &workspace, &args.how)
-        }
+        Command::Deliver(args) => ws::deliver(cx, session, &args.job, &args.how),
         Command::Supervise(_) | Command::Confine(_) => {
             Err(Error::internal("supervise and confine are handled before the other commands"))
         }

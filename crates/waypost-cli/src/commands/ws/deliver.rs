@@ -4,13 +4,13 @@ use std::process::ExitCode;
 
 use serde_json::json;
 use waypost_core::Result;
-use waypost_core::model::Workspace;
 use waypost_core::op::{RecordMerge, WorkspaceView};
 use waypost_workspace::workspaces::Merged;
 
 use crate::CommandContext;
 use crate::ui::{BAD, DIM, GOOD, WARN, cell, header, styled};
 use waypost::app::session::Session;
+use waypost::ops::DeliverWorkspace;
 use waypost::work::jobs;
 use waypost::work::workspaces;
 
@@ -66,32 +66,42 @@ pub(super) struct MergedArgs {
 }
 
 pub(super) fn push(cx: &mut CommandContext, session: &mut Session, args: &PushArgs) -> Result<ExitCode> {
-    let workspace = workspaces::find(session, &args.workspace)?.workspace;
-    deliver(cx, session, &workspace, &args.how)
+    deliver(cx, session, &args.workspace, &args.how)
 }
 
 pub(super) fn land(cx: &mut CommandContext, session: &mut Session, args: &LandArgs) -> Result<ExitCode> {
-    let workspace = workspaces::find(session, &args.workspace)?.workspace;
     let how = DeliveryArgs { branch: args.branch.clone(), commit: args.commit.clone(), local: true, pr: false };
-    deliver(cx, session, &workspace, &how)
+    deliver(cx, session, &args.workspace, &how)
 }
 
 /// Commits and delivers; opens a pull request if the user asked for one.
 pub(crate) fn deliver(
     cx: &mut CommandContext,
     session: &mut Session,
-    workspace: &Workspace,
+    reference: &str,
     how: &DeliveryArgs,
 ) -> Result<ExitCode> {
-    let (branch, message) = (how.branch.as_deref(), how.commit.as_deref());
-    let delivered = workspaces::deliver(session, workspace, branch, message, how.local)?;
+    let is_asked = workspaces::is_at_server(session, reference)?;
+    let delivered = if is_asked {
+        session.ask(&DeliverWorkspace {
+            workspace: reference.to_owned(),
+            branch: how.branch.clone(),
+            commit: how.commit.clone(),
+            local: how.local,
+        })?
+    } else {
+        let workspace = workspaces::find(session, reference)?.workspace;
+        workspaces::deliver(session, &workspace, how.branch.as_deref(), how.commit.as_deref(), how.local)?
+    };
     let mut url = None;
     if how.pr && delivered.landed_in.is_some() {
         cx.ui.warn("there is no remote, so there is no pull request");
+    } else if how.pr && is_asked {
+        cx.ui.warn("the server opens no pull request");
     } else if how.pr {
-        match workspaces::open_pull_request(workspace, &delivered.branch) {
+        match workspaces::open_pull_request(&delivered.workspace, &delivered.branch) {
             Ok(found) => {
-                workspaces::note_pull_request(session, workspace, &found)?;
+                workspaces::note_pull_request(session, &delivered.workspace, &found)?;
                 url = Some(found);
             }
             Err(error) => cx.ui.warn(&format!("cannot open a pull request: {}", error.full_message())),
@@ -102,7 +112,7 @@ pub(crate) fn deliver(
     cx.ui.answer(&data, |text| {
         let short = &delivered.commit[..delivered.commit.len().min(12)];
         if let Some(source) = &delivered.landed_in {
-            text.line(format!("Brought {short} into {} as branch {}", source.display(), delivered.branch));
+            text.line(format!("Brought {short} into {} as branch {}", source, delivered.branch));
             text.line(format!("To merge it: git merge {}", delivered.branch));
         } else {
             text.line(format!("Pushed {short} to {}", delivered.branch));

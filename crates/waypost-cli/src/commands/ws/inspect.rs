@@ -70,7 +70,9 @@ impl DuArgs {
 }
 
 pub(super) fn diff(cx: &mut CommandContext, session: &mut Session, args: &DiffArgs) -> Result<ExitCode> {
-    let found = session.call_app(ShowDiff { workspace: args.workspace.clone(), max_bytes: args.max_bytes })?;
+    let operation = ShowDiff { workspace: args.workspace.clone(), max_bytes: args.max_bytes };
+    let is_asked = workspaces::is_at_server(session, &args.workspace)?;
+    let found = if is_asked { session.ask(&operation)? } else { session.call_app(operation)? };
     cx.ui.answer(&found, |text| {
         found.diff.lines().for_each(|line| text.line(line));
         if found.is_cut {

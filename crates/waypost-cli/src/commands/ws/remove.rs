@@ -11,6 +11,7 @@ use super::parse_bytes;
 use crate::CommandContext;
 use crate::spans::parse_duration;
 use crate::ui::{DIM, GOOD, WARN, cell, cell_keeping_end, header, prose, styled};
+use waypost::ops::RemoveWorkspace;
 use waypost::work::workspaces::{self, Examined, Force, Reach, Rules, UserWorkspaces};
 
 /// Remove a workspace
@@ -91,9 +92,16 @@ pub(super) fn rm(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, a
         (true, false) => Force::Save,
         (false, false) => Force::No,
     };
-    let mut targets = Vec::new();
+    let (mut targets, mut asked) = (Vec::new(), Vec::new());
     for reference in &args.workspace {
-        targets.push(workspaces.find(reference)?);
+        if !args.dry_run
+            && let Some(session) = workspaces.session()
+            && workspaces::is_at_server(session, reference)?
+        {
+            asked.push(reference);
+        } else {
+            targets.push(workspaces.find(reference)?);
+        }
     }
     if args.dry_run {
         let mut verdicts = Vec::new();
@@ -135,6 +143,14 @@ pub(super) fn rm(cx: &mut CommandContext, workspaces: &mut UserWorkspaces<'_>, a
     for target in &targets {
         let workspace = &target.view.workspace;
         removed.push(workspaces.with_records(target, |records| workspaces::remove(records, workspace, force))?);
+    }
+    for reference in asked {
+        let Some(session) = workspaces.session() else { break };
+        removed.push(session.ask(&RemoveWorkspace {
+            workspace: reference.clone(),
+            force: args.force,
+            discard: args.discard,
+        })?);
     }
     drop(busy);
     cx.ui.answer(&removed, |text| {

@@ -12,6 +12,7 @@ use crate::ui::{DIM, cell, cell_keeping_end, header, number, styled};
 use waypost::app::session::Session;
 use waypost::machine::bytes;
 use waypost::machine::place::Place;
+use waypost::ops::SnapshotWorkspace;
 use waypost::work::workspaces::{self, UserWorkspaces, WorkspaceRequest};
 
 /// List everything that was saved of this repository, or delete some of it
@@ -59,16 +60,28 @@ pub(super) fn snapshot(
     workspaces: &mut UserWorkspaces<'_>,
     reference: &str,
 ) -> Result<ExitCode> {
+    if let Some(session) = workspaces.session()
+        && workspaces::is_at_server(session, reference)?
+    {
+        let saved = session.ask(&SnapshotWorkspace { workspace: reference.to_owned() })?;
+        warn_of(cx, &saved.left_out);
+        cx.ui.answer(&saved, |text| text.line(format!("Saved workspace {reference} as {}", saved.id)))?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let found = workspaces.find(reference)?;
     let workspace = &found.view.workspace;
     let saved = workspaces.with_records(&found, |records| workspaces::snapshot(records, workspace))?;
-    for path in &saved.left_out {
-        cx.ui.warn(&format!("{path} is not saved: it is another repository, or not a regular file"));
-    }
+    warn_of(cx, &saved.left_out);
     cx.ui.answer(&saved, |text| {
         text.line(format!("Saved workspace {} as {}", workspace.id, saved.id));
     })?;
     Ok(ExitCode::SUCCESS)
+}
+
+fn warn_of(cx: &mut CommandContext, left_out: &[String]) {
+    for path in left_out {
+        cx.ui.warn(&format!("{path} is not saved: it is another repository, or not a regular file"));
+    }
 }
 
 pub(super) fn snapshots(

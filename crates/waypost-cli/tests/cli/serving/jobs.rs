@@ -1,5 +1,6 @@
 //! Jobs over the server: isolated from the start, and recorded correctly whatever happens to the server.
 
+use std::ffi::OsStr;
 use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -551,5 +552,43 @@ fn a_deleted_log_is_not_found_over_http() {
     for end in ["log", "log/stream"] {
         let reply = server.get(&format!("/api/v1/jobs/{}/{end}", job["id"].as_str().unwrap()));
         assert_eq!((reply.status, reply.body.contains("was deleted")), (404, true), "{end}: {reply:?}");
+    }
+}
+
+#[test]
+fn p21_a_server_works_on_the_workspaces_of_its_machine_for_commands_of_another_one() {
+    let server = Server::with_commit();
+    let elsewhere = server.sandbox.path("elsewhere");
+    server.sandbox.git(&server.repo, ["clone", "--quiet", ".", elsewhere.to_str().unwrap()]);
+    // Another machine: its own home, and the server as its store.
+    let home = server.sandbox.dir("another-home");
+    let away = |args: &[&str]| {
+        let variables = [
+            ("WAYPOST_DB", OsStr::new(server.url())),
+            ("WAYPOST_TOKEN", OsStr::new(&server.token)),
+            ("WAYPOST_HOME", home.as_os_str()),
+        ];
+        server.sandbox.way_with(&elsewhere, &variables, args)
+    };
+    let made = |_| server.way(&["job", "start", "--json", "--", "sh", "-c", "echo new > new"]).data();
+    let [kept, discarded] = ["kept", "discarded"].map(made);
+    let dir = |job: &Value| PathBuf::from(job["workspace_dir"].as_str().unwrap());
+    let (ws, other) = (kept["workspace_id"].as_str().unwrap(), discarded["workspace_id"].as_str().unwrap());
+    assert!(away(&["ws", "diff", ws]).ok().stdout.contains("+new"));
+    let saved = away(&["ws", "snapshot", ws]).ok().stdout;
+    assert!(saved.starts_with(&format!("Saved workspace {ws} as ")), "{saved}");
+    // A refusal is the same as on its machine.
+    assert!(away(&["ws", "rm", ws]).fails(7).stderr.contains("--force saves it first"));
+    assert!(away(&["job", "deliver", kept["id"].as_str().unwrap()]).fails(7).stderr.contains("new is not committed"));
+    let delivered = away(&["ws", "push", ws, "--commit", "New", "--branch", "new", "--json"]).data();
+    assert_eq!(delivered["delivered"]["branch"], "new", "{delivered}");
+    assert_eq!(server.sandbox.git(&server.repo, ["show", "new:new"]).trim(), "new");
+    let removed = away(&["ws", "rm", "--discard", other]).ok().stdout;
+    assert!(removed.starts_with(&format!("Removed workspace {other} at ")), "{removed}");
+    assert!(!dir(&discarded).exists() && dir(&kept).exists());
+    // What needs the files here names their machine, and a server elsewhere could not help either.
+    let machine = kept["machine"].as_str().unwrap();
+    for args in [&["ws", "rm", "--dry-run", ws][..], &["ws", "enter", ws], &["ws", "update", ws]] {
+        assert!(away(args).fails(7).stderr.contains(&format!("is on the machine {machine}")), "{args:?}");
     }
 }

@@ -1,8 +1,7 @@
 //! Delivers the work of a workspace, to the real remote or into the source repository, and detects when it is merged.
 
-use std::path::PathBuf;
-
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use waypost_core::model::{Strategy, Workspace};
 use waypost_core::{Error, Result, path_text};
 use waypost_workspace::workspaces::{self as tools, Merged};
@@ -11,20 +10,20 @@ use super::places::network_options;
 use super::records::{change, is_pooled, plan_of};
 use crate::app::session::Session;
 
-/// A delivery of the work of a workspace.
-#[derive(Clone, Debug, Serialize)]
-pub struct Delivered {
+/// The delivered work of a workspace.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct DeliveredWork {
     /// The workspace.
     pub workspace: Workspace,
     /// The delivered commit.
     pub commit: String,
     /// The branch that has it, in the remote or in the source repository.
     pub branch: String,
-    /// The URL of the remote, without secrets. None if it went into the source repository.
+    /// The URL of the remote, without secrets; none if the branch is in the source repository.
     pub remote: Option<String>,
-    /// The source repository, if it went there.
-    #[serde(skip_serializing_if = "Option::is_none", with = "path_text::optional")]
-    pub landed_in: Option<PathBuf>,
+    /// The source repository, if the branch is there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub landed_in: Option<String>,
     /// Whether there were changes to commit first.
     pub committed: bool,
 }
@@ -37,7 +36,7 @@ pub fn deliver(
     branch: Option<&str>,
     message: Option<&str>,
     local: bool,
-) -> Result<Delivered> {
+) -> Result<DeliveredWork> {
     let plan = plan_of(workspace)?;
     let network = network_options(session);
     if let Some((what, end)) = tools::examine(&plan)?.operation_under_way() {
@@ -61,10 +60,11 @@ pub fn deliver(
     let workspace = workspace.clone();
     if local || (!tools::has_remote(&plan) && plan.git_dir.is_some()) {
         let commit = tools::land(&plan, &branch)?;
-        return Ok(Delivered { workspace, commit, branch, remote: None, landed_in: plan.source, committed });
+        let landed_in = plan.source.as_deref().map(path_text::to_text);
+        return Ok(DeliveredWork { workspace, commit, branch, remote: None, landed_in, committed });
     }
     let commit = tools::push(&plan, &branch, network, None)?;
-    Ok(Delivered { workspace, commit, branch, remote: plan.origin, landed_in: None, committed })
+    Ok(DeliveredWork { workspace, commit, branch, remote: plan.origin, landed_in: None, committed })
 }
 
 /// Opens a pull request for a pushed branch. Returns its URL.

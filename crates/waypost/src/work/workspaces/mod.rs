@@ -21,14 +21,14 @@ pub use create::{
     Created, Creation, StartingWork, WorkspaceRequest, check, check_reusable, create, create_from_work, create_named,
     enter, reuse, trust,
 };
-pub use deliver::{Delivered, deliver, is_mergeable, note_pull_request, open_pull_request, update_merged};
+pub use deliver::{DeliveredWork, deliver, is_mergeable, note_pull_request, open_pull_request, update_merged};
 pub use places::{machine, root};
 pub use pool::{clean_up, pool, warm};
 pub(crate) use records::recover_interrupted;
 pub use records::{
-    REMOVAL_FAILED, Records, containing, diff, find, is_pooled, list, measure, pin, plan_of, require_here,
+    REMOVAL_FAILED, Records, containing, diff, find, is_at_server, is_pooled, list, measure, pin, plan_of, require_here,
 };
-pub use remove::{Examined, Force, Removed, examine, remove};
+pub use remove::{Examined, Force, RemovedWorkspace, examine, remove};
 pub use results::{count_uncommitted, has_files, keep_result, local, release_results, resolved_conflict, sources_of};
 pub use rules::{Reach, Rules, Verdict, collect, default_rules, judge, upkeep};
 pub use snapshots::{

@@ -149,6 +149,19 @@ pub fn require_here(session: &Session, workspace: &Workspace) -> Result<()> {
         .hint(format!("run the command, or a server, on {}", workspace.machine)))
 }
 
+/// Returns whether a workspace is on another machine, and the store is used through a server: if that runs on the same machine,
+/// it can be asked to work on the files.
+pub fn is_at_server(session: &mut Session, reference: &str) -> Result<bool> {
+    if !session.is_served() {
+        return Ok(false);
+    }
+    match session.read(ShowWorkspace { workspace: reference.to_owned() }) {
+        Ok(found) => Ok(known_machine(session).as_ref() != Some(&found.workspace.machine)),
+        Err(error) if error.kind() == Kind::NotFound => Ok(false),
+        Err(error) => Err(error),
+    }
+}
+
 /// Finds a workspace on this machine by its id, the start of its id, its job, or a path in it.
 pub fn find(session: &mut Session, reference: &str) -> Result<WorkspaceView> {
     let error = match session.read(ShowWorkspace { workspace: reference.to_owned() }) {

@@ -1,6 +1,7 @@
 //! Examines a workspace, saves its work on request, and removes it.
 
-use serde::Serialize;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 use waypost_core::model::{Strategy, Workspace, WorkspaceStatus};
 use waypost_core::{Error, Kind, Result};
 use waypost_workspace::workspaces::{self as tools, Findings, Plan, Work};
@@ -64,23 +65,23 @@ pub enum Force {
 }
 
 /// A removed workspace.
-#[derive(Clone, Debug, Serialize)]
-pub struct Removed {
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct RemovedWorkspace {
     /// The workspace.
     pub workspace: Workspace,
     /// The name of the snapshot of its work.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub saved_as: Option<String>,
     /// The command that restores it.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub restored_by: Option<String>,
     /// The freed bytes, as last measured.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub freed: Option<u64>,
 }
 
 /// Removes a workspace. Without force it refuses to lose work.
-pub fn remove(records: &mut dyn Records, workspace: &Workspace, force: Force) -> Result<Removed> {
+pub fn remove(records: &mut dyn Records, workspace: &Workspace, force: Force) -> Result<RemovedWorkspace> {
     let plan = plan_of(workspace)?;
     // Until the record says that it is gone: a process that reads it meanwhile would take the removal for interrupted.
     let _files = tools::lock_files(&plan)?;
@@ -154,7 +155,7 @@ pub fn remove(records: &mut dyn Records, workspace: &Workspace, force: Force) ->
         records.remove_worktree(id, &plan.workspace).map_err(|error| error.hint("the workspace is removed"))?;
     }
     let freed = workspace.size;
-    Ok(Removed { workspace, saved_as, restored_by, freed })
+    Ok(RemovedWorkspace { workspace, saved_as, restored_by, freed })
 }
 
 /// Returns whether a workspace must not be removed, whatever is saved of it.
@@ -245,7 +246,7 @@ pub(super) fn keep_context(place: &Place, workspace: &Workspace) -> Result<()> {
     tools::replace_copy(&context, &records.join("context"))
 }
 
-fn mark_removed(records: &mut dyn Records, workspace: &Workspace) -> Result<Removed> {
+fn mark_removed(records: &mut dyn Records, workspace: &Workspace) -> Result<RemovedWorkspace> {
     let workspace = change(records, &workspace.id, |change| change.status = Some(WorkspaceStatus::Removed))?;
-    Ok(Removed { workspace, saved_as: None, restored_by: None, freed: None })
+    Ok(RemovedWorkspace { workspace, saved_as: None, restored_by: None, freed: None })
 }

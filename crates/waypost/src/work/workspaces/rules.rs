@@ -8,7 +8,7 @@ use waypost_workspace::workspaces::{self as tools, Packed};
 
 use super::places::{mirrors_of, root_of, saved_dir};
 use super::records::{is_pooled, recover_interrupted};
-use super::remove::{Force, Removed, examine, examine_to_save, remove};
+use super::remove::{Force, RemovedWorkspace, examine, examine_to_save, remove};
 use super::results::release_results;
 use super::user::{UserWorkspace, UserWorkspaces};
 use crate::app::session::Session;
@@ -127,7 +127,7 @@ fn objections(target: &UserWorkspace) -> Result<(Vec<String>, Vec<String>)> {
 }
 
 /// Removes the selected workspaces, and trash that an interrupted process left.
-pub fn collect(workspaces: &mut UserWorkspaces<'_>, verdicts: &[Verdict]) -> Result<Vec<Result<Removed>>> {
+pub fn collect(workspaces: &mut UserWorkspaces<'_>, verdicts: &[Verdict]) -> Result<Vec<Result<RemovedWorkspace>>> {
     let mut removed = Vec::new();
     for Verdict { workspace, target, .. } in verdicts.iter().filter(|verdict| verdict.goes) {
         let force = if target.is_orphaned() { Force::Save } else { Force::No };
