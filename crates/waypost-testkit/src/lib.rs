@@ -35,16 +35,17 @@ pub fn temp_dir() -> tempfile::TempDir {
 }
 
 /// Runs a test of this program once more, in a process of its own with an empty home directory. Returns whether this is
-/// that process, so that a test of code that reads `HOME` begins with `if !in_own_home("its name") { return }`.
-pub fn in_own_home(test: &str) -> bool {
+/// that process, so that a test of code that reads `HOME` begins with `if !in_own_home() { return }`.
+pub fn in_own_home() -> bool {
     const MARK: &str = "WAYPOST_TEST_OWN_HOME";
     if std::env::var_os(MARK).is_some() {
         return true;
     }
     let home = temp_dir();
+    let test = std::thread::current().name().expect("the name of the test").to_owned();
     let program = std::env::current_exe().expect("the path of the test program");
     let mut command = std::process::Command::new(program);
-    command.args([test, "--exact", "--nocapture"]).env("HOME", home.path()).env_remove("WAYPOST_HOME").env(MARK, "1");
+    command.args([&test, "--exact", "--nocapture"]).env("HOME", home.path()).env_remove("WAYPOST_HOME").env(MARK, "1");
     let output = command.output().expect("the test program runs");
     let printed = String::from_utf8_lossy(&output.stdout);
     let has_passed = output.status.success() && printed.contains("1 passed");

@@ -6,6 +6,7 @@ use waypost_workspace::workspaces::{give_back, push, restore, snapshot, take, wa
 /// Arms a repository: every program that git would run for it leaves a file behind.
 fn arm(scene: &Scene, repo: &Path, canary: &Path) {
     let touch = format!("touch {}", canary.display());
+    fs::create_dir_all(repo.join(".git/hooks")).unwrap();
     for hook in [
         "post-checkout",
         "pre-commit",

@@ -1033,8 +1033,7 @@ mod tests {
 
     #[test]
     fn b18_opening_by_path_reads_the_configuration_and_an_explicit_one_replaces_it() {
-        let own_name = "b18_opening_by_path_reads_the_configuration_and_an_explicit_one_replaces_it";
-        if !waypost_testkit::in_own_home(&format!("ledger::tests::{own_name}")) {
+        if !waypost_testkit::in_own_home() {
             return;
         }
         let dir = waypost_testkit::temp_dir();
