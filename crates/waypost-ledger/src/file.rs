@@ -23,6 +23,9 @@ use crate::tool_locks::ToolLocks;
 /// How long a reader waits for a checkout in progress. A writer waits as long as for our own lock.
 const CHECKOUT_TIMEOUT: Duration = Duration::from_secs(1);
 
+/// How often a reader reads the file again because another process changed it meanwhile.
+const MAX_READS: usize = 5;
+
 /// Number of attempts to make a change while another program keeps replacing the file.
 pub(crate) const MAX_WRITE_ATTEMPTS: usize = 100;
 
@@ -306,11 +309,18 @@ impl LedgerFile {
     /// Reads the file while no checkout is in progress, merges the versions between conflict markers, and puts back what
     /// another program took back.
     pub(crate) fn source(&self) -> Result<Source<'_>> {
-        let mut source = self.merged_source()?;
-        if let Some(kept) = self.kept.as_ref().filter(|kept| kept.is_unsettled(source.seen.stamp())) {
-            source.restored = kept.restore(&mut source.document)?;
+        for _ in 0..MAX_READS {
+            let mut source = self.merged_source()?;
+            let stamp = source.seen.stamp();
+            let Some(kept) = self.kept.as_ref().filter(|kept| kept.is_unsettled(stamp)) else { return Ok(source) };
+            let restored = kept.restore(&mut source.document)?;
+            // Else another process has made a change since the file was read: it was kept, and not taken back.
+            if restored.is_empty() || source.seen.is_current() {
+                return Ok(Source { restored, ..source });
+            }
         }
-        Ok(source)
+        // So many changes are being made that the next one puts back at once what was taken back.
+        self.merged_source()
     }
 
     /// Reads the file like [`LedgerFile::source`], after forgetting kept changes that a commit or a stash has. The caller holds

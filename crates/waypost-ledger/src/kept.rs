@@ -206,13 +206,17 @@ mod tests {
 
     /// Returns a ledger in a directory. The last commit has this version of it.
     fn ledger(dir: &Path, committed: &'static str) -> Ledgers {
+        Ledgers::new(vec![file(dir, committed)], dir.join("private/index.db"), Terms::default())
+    }
+
+    fn file(dir: &Path, committed: &'static str) -> LedgerFile {
         let private = PrivateDir::from(dir.join("private")).with_user_dir(Some(dir.join("home")));
-        let file = LedgerFile::new(dir.join("issues.jsonl"), private, "ledger.lock", Duration::from_secs(20))
-            .with_kept_changes(move |each| {
+        LedgerFile::new(dir.join("issues.jsonl"), private, "ledger.lock", Duration::from_secs(20)).with_kept_changes(
+            move |each| {
                 each(&Document::parse(committed.into()), NOW);
                 Ok(())
-            });
-        Ledgers::new(vec![file], dir.join("private/index.db"), Terms::default())
+            },
+        )
     }
 
     fn add(ledgers: &Ledgers, line: &str) {
@@ -246,5 +250,23 @@ mod tests {
         assert_eq!(ids(&ledgers), [""; 0]);
         add(&ledgers, TWO);
         assert_eq!((ledgers.take_put_back(), ids(&ledgers)), (0, vec!["a-2".to_owned()]));
+    }
+
+    #[test]
+    fn a_change_that_is_made_while_the_ledger_is_read_is_not_taken_back() {
+        let dir = tempfile::tempdir().unwrap();
+        add(&ledger(dir.path(), ""), ONE);
+        std::thread::scope(|threads| {
+            let writer = threads.spawn(|| {
+                let ledgers = ledger(dir.path(), "");
+                for number in 0..150 {
+                    add(&ledgers, &format!("{{\"id\":\"b-{number}\",\"title\":\"New\"}}\n"));
+                }
+            });
+            let file = file(dir.path(), "");
+            while !writer.is_finished() {
+                assert_eq!(file.source().unwrap().restored, [""; 0]);
+            }
+        });
     }
 }
