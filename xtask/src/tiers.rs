@@ -178,8 +178,8 @@ impl Program {
             return Ok(());
         }
         let processors = std::thread::available_parallelism().map_or(2, usize::from);
-        // Half of the time the tests of the inner tier wait for the disk. Those of the outer tier start many processes.
-        let threads = if tier == Tier::Inner { 2 * processors } else { processors };
+        // Half of the time the tests of the inner tier wait for the disk. Those of the outer tier start many processes, and wait less.
+        let threads = if tier == Tier::Inner { 2 * processors } else { processors + processors.div_ceil(2) };
         let (ran, is_ok) = self.run(tools, tests, threads)?;
         let failed: Vec<String> = ran.iter().filter(|test| !test.is_ok).map(|test| test.name.clone()).collect();
         if !is_ok && failed.is_empty() {

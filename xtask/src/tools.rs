@@ -349,7 +349,9 @@ fn find_jj() -> Option<PathBuf> {
         let mut command = Command::new("cargo");
         command
             .args(["install", "jj-cli", "--version", JJ_VERSION, "--locked", "--debug", "--bin", "jj", "--root"])
-            .arg(&root);
+            .arg(&root)
+            // No test looks into it.
+            .env("CARGO_PROFILE_DEV_DEBUG", "0");
         if let Err(message) = download(&mut command) {
             eprintln!("WARNING: {message}");
             return None;
