@@ -145,8 +145,9 @@ pub fn require_here(session: &Session, workspace: &Workspace) -> Result<()> {
     if known_machine(session).as_ref() == Some(&workspace.machine) {
         return Ok(());
     }
+    let or = if session.is_served() { "" } else { ", or use a server there as the store: --db URL" };
     Err(Error::refused(format!("workspace {} is on the machine {}, not on this one", workspace.id, workspace.machine))
-        .hint(format!("run the command, or a server, on {}", workspace.machine)))
+        .hint(format!("run the command on {}{or}", workspace.machine)))
 }
 
 /// Returns whether a workspace is on another machine, and the store is used through a server: if that runs on the same machine,
